@@ -15,7 +15,7 @@ mod names;
 mod requests;
 
 use files::{FileIds, FileKey};
-use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature};
+use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Op, Signature};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::modules::{Lack, Modules};
@@ -234,17 +234,7 @@ impl Joiner {
         }
         self.last_ns = self.last_ns.max(record.time_ns.saturating_sub(self.start_ns));
         self.counts.events += 1;
-        self.batch.events.push(Event {
-            time_ns: self.last_ns,
-            lba: Lba(0),
-            pages: 0,
-            context,
-            file: FileId::NONE,
-            file_page: 0,
-            op: Op::Exit,
-            kind: Kind::Data,
-            hint: Default::default(),
-        });
+        self.batch.events.push(Event { time_ns: self.last_ns, context, op: Op::Exit, ..Event::write(0, 0) });
     }
 
     fn file(&mut self, record: &PathRecord) {

@@ -13,7 +13,7 @@ use pcstream_placement::{Rules, SavedTable};
 use pcstream_ssd::{DeviceSettings, Geometry, Profile};
 use pcstream_trace::import::{FORMATS, Format, Importer, Settings};
 use pcstream_trace::{
-    Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Meta, Op, Signature, TraceReader, TraceWriter,
+    Batch, Context, ContextId, Event, File, FileId, Meta, Signature, TraceReader, TraceWriter,
 };
 
 fn corpus(name: &str) -> PathBuf {
@@ -26,14 +26,10 @@ fn trace(dir: &Path) -> PathBuf {
     let mut writer = TraceWriter::create(&path, Meta::new("device", 1000), false).expect("it can be made");
     let event = |i: u64| Event {
         time_ns: i * 10,
-        op: Op::Write,
-        lba: Lba(i * 7 % 900),
-        pages: 1 + i as u32 % 3,
         context: ContextId(i as u32 % 2),
         file: FileId(i as u32 % 2),
         file_page: i,
-        kind: Kind::Data,
-        hint: Default::default(),
+        ..Event::write(i * 7 % 900, 1 + i as u32 % 3)
     };
     let batch = Batch {
         contexts: vec![Context::label(ContextId(1), "a class")],

@@ -1,7 +1,7 @@
 //! Small parts of traces, for unit tests.
 
 use pcstream_placement::{Environment, Scheme, find};
-use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature};
+use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Signature};
 
 /// A scheme with its defaults for 8 streams.
 pub(crate) fn scheme(name: &str) -> Box<dyn Scheme> {
@@ -25,17 +25,7 @@ pub(crate) fn batch(contexts: u32, files: u32, events: Vec<Event>) -> Batch {
 
 /// A context writes pages of a file.
 pub(crate) fn write(context: u32, file: u32, lba: u64, pages: u32) -> Event {
-    Event {
-        time_ns: 0,
-        lba: Lba(lba),
-        pages,
-        context: ContextId(context),
-        file: FileId(file),
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Data,
-        hint: Default::default(),
-    }
+    Event { context: ContextId(context), file: FileId(file), ..Event::write(lba, pages) }
 }
 
 /// The document has each of these counts in a table of its section.

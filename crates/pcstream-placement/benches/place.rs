@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pcstream_placement::{Ahead, Environment, Future, schemes};
-use pcstream_trace::{Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature, Tables};
+use pcstream_trace::{Context, ContextId, Event, File, FileId, Signature, Tables};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -44,14 +44,10 @@ fn events() -> Vec<Event> {
                 if hot { random.random_range(0..PAGES / 5) } else { random.random_range(PAGES / 5..PAGES) };
             Event {
                 time_ns: i as u64 * 10_000,
-                lba: Lba(lba),
-                pages: 1,
                 context: ContextId(1 + (lba * u64::from(CONTEXTS) / PAGES) as u32),
                 file: FileId(1 + (lba * u64::from(FILES) / PAGES) as u32),
                 file_page: lba,
-                op: Op::Write,
-                kind: Kind::Data,
-                hint: Default::default(),
+                ..Event::write(lba, 1)
             }
         })
         .collect()

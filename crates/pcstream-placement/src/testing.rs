@@ -1,6 +1,6 @@
 //! Small helpers of this crate's tests.
 
-use pcstream_trace::{Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature, Tables};
+use pcstream_trace::{Context, ContextId, Event, File, FileId, Op, Signature, Tables};
 
 use crate::parameter::Environment;
 use crate::scheme::{Placement, Scheme};
@@ -12,17 +12,7 @@ pub(crate) fn device(streams: u8) -> Environment {
 
 /// A data write of unknown origin.
 pub(crate) fn write(lba: u64, pages: u32) -> Event {
-    Event {
-        time_ns: 0,
-        lba: Lba(lba),
-        pages,
-        context: ContextId::NONE,
-        file: FileId::NONE,
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Data,
-        hint: Default::default(),
-    }
+    Event::write(lba, pages)
 }
 
 /// Places one write at time 0 with empty tables.

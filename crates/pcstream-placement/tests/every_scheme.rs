@@ -174,14 +174,10 @@ fn a_scheme_that_needs_the_future_is_the_only_kind_that_uses_it() {
     let events: Vec<Event> = (0..400u64)
         .map(|i| Event {
             time_ns: i,
-            lba: Lba(i * i % 97 * 64),
-            pages: 1 + (i % 90) as u32,
             context: ContextId(1 + (i % 5) as u32),
             file: FileId(1 + (i % 3) as u32),
-            file_page: 0,
             op: if i % 11 == 0 { Op::Discard } else { Op::Write },
-            kind: Kind::Data,
-            hint: Default::default(),
+            ..Event::write(i * i % 97 * 64, 1 + (i % 90) as u32)
         })
         .collect();
     let tables = tables();
@@ -200,17 +196,8 @@ fn a_scheme_that_needs_the_future_is_the_only_kind_that_uses_it() {
 
 #[test]
 fn one_stream_is_the_default_stream() {
-    let events = [Event {
-        time_ns: 0,
-        lba: Lba(0),
-        pages: 1000,
-        context: ContextId(2),
-        file: FileId(1),
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Journal,
-        hint: Default::default(),
-    }; 50];
+    let events =
+        [Event { context: ContextId(2), file: FileId(1), kind: Kind::Journal, ..Event::write(0, 1000) }; 50];
     let params = params(1, &events);
     for name in names() {
         let placed = drive(build(name, &params).expect(name).as_mut(), &events, &tables(), |_| true);
@@ -237,17 +224,7 @@ fn contexts_are_distinguished() {
         .map(|i| {
             let cold = i % 2 == 1;
             let chunk = if cold { 100 + i / 2 % 80 } else { i / 2 % 8 };
-            Event {
-                time_ns: i,
-                lba: Lba(chunk * 256),
-                pages: 256,
-                context: ContextId(1 + u32::from(cold)),
-                file: FileId::NONE,
-                file_page: 0,
-                op: Op::Write,
-                kind: Kind::Data,
-                hint: Default::default(),
-            }
+            Event { time_ns: i, context: ContextId(1 + u32::from(cold)), ..Event::write(chunk * 256, 256) }
         })
         .collect();
     for name in ["pcstream", "pcstream-paper", "vstream-executable", "manual"] {
@@ -277,17 +254,7 @@ fn contexts_are_distinguished() {
 fn rules_given_replace_the_preset() {
     let mut manual = configure("manual").expect("known");
     manual.params_mut::<ManualParams>().expect("manual's").rules = Rules::parse("* -> 7").expect("valid");
-    let event = Event {
-        time_ns: 0,
-        lba: Lba(0),
-        pages: 1,
-        context: ContextId::NONE,
-        file: FileId::NONE,
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Journal,
-        hint: Default::default(),
-    };
+    let event = Event { kind: Kind::Journal, ..Event::write(0, 1) };
     let placed = drive(
         manual.build(&Environment::new(9).expect("9 streams")).expect("valid").as_mut(),
         &[event],

@@ -15,7 +15,7 @@ use pcstream_replay::{Clock, LaneResult, LaneSpec, Plan, recorded};
 use pcstream_ssd::timing::{Arrivals, TimingSettings};
 use pcstream_ssd::{DeviceSettings, GcDestination, OwnVictims, Select, Spare, Superblocks};
 use pcstream_trace::generators::Random;
-use pcstream_trace::{Batch, Context, ContextId, Event, Extent, FileId, Kind, Lba, Op, Tables, WriteHint};
+use pcstream_trace::{Batch, Context, ContextId, Event, Extent, Lba, Op, Tables};
 
 const PAGES: u64 = 1 << 14;
 const LOG_PAGES: u64 = PAGES / 8;
@@ -37,17 +37,7 @@ impl LogAndTable {
     }
 
     fn event(&self, op: Op, page: u64, pages: u64, context: ContextId) -> Event {
-        Event {
-            time_ns: self.done * 10_000,
-            op,
-            lba: Lba(page),
-            pages: pages as u32,
-            context,
-            file: FileId::NONE,
-            file_page: 0,
-            kind: Kind::Data,
-            hint: WriteHint::NONE,
-        }
+        Event { time_ns: self.done * 10_000, op, context, ..Event::write(page, pages as u32) }
     }
 }
 

@@ -113,22 +113,16 @@ fn sum(first: u64, count: u64) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use pcstream_trace::{FileId, Kind, Lba};
 
     use super::*;
 
     #[test]
     fn pages_lifetimes_and_hints_belong_to_the_class_that_wrote_them() {
         let event = |op, lba, pages, life, stream| Event {
-            time_ns: 0,
-            lba: Lba(lba),
-            pages,
             context: ContextId(1),
-            file: FileId(0),
-            file_page: 0,
             op,
-            kind: Kind::Data,
             hint: WriteHint { life, stream },
+            ..Event::write(lba, pages)
         };
         let mut classes = Classes::new(3, 100).unwrap();
         classes.count(&event(Op::Write, 0, 10, Life::Short, 0), 1);

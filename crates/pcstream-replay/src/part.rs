@@ -89,12 +89,8 @@ impl<'a> Part<'a> {
                     pages;
                 let discard = Event {
                     op: Op::Discard,
-                    kind: Kind::Data,
-                    context: ContextId::NONE,
-                    file: FileId::NONE,
-                    file_page: 0,
-                    hint: Default::default(),
-                    ..*event
+                    time_ns: event.time_ns,
+                    ..Event::write(event.lba.0, event.pages)
                 };
                 self.left_out.overwritten += self.clip(&discard, batch);
                 self.held.free(first, pages);
@@ -171,17 +167,7 @@ mod tests {
     use super::*;
 
     fn event(op: Op, lba: u64, pages: u32, context: u32, file: u32) -> Event {
-        Event {
-            time_ns: 7,
-            lba: Lba(lba),
-            pages,
-            context: ContextId(context),
-            file: FileId(file),
-            file_page: 0,
-            op,
-            kind: Kind::Data,
-            hint: Default::default(),
-        }
+        Event { time_ns: 7, context: ContextId(context), file: FileId(file), op, ..Event::write(lba, pages) }
     }
 
     #[test]

@@ -286,23 +286,11 @@ fn packed(prefilled: &[Extent], ranks: &Ranks) -> Vec<Extent> {
 
 #[cfg(test)]
 mod tests {
-    use pcstream_trace::{ContextId, FileId, Kind};
 
     use super::*;
 
     fn event(op: Op, lba: u64, pages: u32) -> Event {
-        let (context, file) = (ContextId(0), FileId(0));
-        Event {
-            time_ns: 0,
-            lba: Lba(lba),
-            pages,
-            context,
-            file,
-            file_page: 0,
-            op,
-            kind: Kind::Data,
-            hint: Default::default(),
-        }
+        Event { op, ..Event::write(lba, pages) }
     }
 
     fn batch() -> Batch {

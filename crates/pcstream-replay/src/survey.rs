@@ -262,22 +262,11 @@ fn prefill_error(extent: &Extent, problem: &str) -> ReplayError {
 
 #[cfg(test)]
 mod tests {
-    use pcstream_trace::{FileId, Kind, Lba};
 
     use super::*;
 
     fn write(lba: u64, pages: u32, context: u32) -> Event {
-        Event {
-            time_ns: lba,
-            lba: Lba(lba),
-            pages,
-            context: ContextId(context),
-            file: FileId(0),
-            file_page: 0,
-            op: Op::Write,
-            kind: Kind::Data,
-            hint: Default::default(),
-        }
+        Event { time_ns: lba, context: ContextId(context), ..Event::write(lba, pages) }
     }
 
     /// Context 1 fills the drive once; context 2 rewrites every second page. What is copied is all of context 1.

@@ -125,22 +125,11 @@ impl Writers {
 
 #[cfg(test)]
 mod tests {
-    use pcstream_trace::Lba;
 
     use super::*;
 
     fn write(context: u32, file: u32, kind: Kind, pages: u32) -> Event {
-        Event {
-            time_ns: 0,
-            lba: Lba(0),
-            pages,
-            context: ContextId(context),
-            file: FileId(file),
-            file_page: 0,
-            op: Op::Write,
-            kind,
-            hint: Default::default(),
-        }
+        Event { context: ContextId(context), file: FileId(file), kind, ..Event::write(0, pages) }
     }
 
     #[test]

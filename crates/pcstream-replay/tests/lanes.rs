@@ -332,48 +332,34 @@ fn manual_on_hot_and_cold_traffic_meets_the_closed_form() {
     }
 }
 
-fn write(lba: u64, pages: u32) -> Event {
-    Event {
-        time_ns: 0,
-        lba: Lba(lba),
-        pages,
-        context: ContextId::NONE,
-        file: FileId::NONE,
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Data,
-        hint: Default::default(),
-    }
-}
-
 /// An error leaves the replay where it was before the batch.
 #[test]
 fn a_bad_batch_is_refused_whole() {
     let mut replay = Replay::new(&[lane("baseline", device(GcDestination::Own))], &[]).unwrap();
     let batch = |events: Vec<Event>| Batch { events, ..Batch::default() };
-    replay.feed(&batch(vec![write(0, 5)])).unwrap();
+    replay.feed(&batch(vec![Event::write(0, 5)])).unwrap();
     let refused = |replay: &mut Replay, bad: Event| {
-        let error = replay.feed(&batch(vec![write(7, 1), bad])).unwrap_err();
+        let error = replay.feed(&batch(vec![Event::write(7, 1), bad])).unwrap_err();
         assert_eq!(replay.results()[0].host_pages(), 5, "{error}");
         error
     };
-    let beyond = refused(&mut replay, write(PAGES - 1, 2));
+    let beyond = refused(&mut replay, Event::write(PAGES - 1, 2));
     assert!(matches!(beyond, ReplayError::BeyondDevice { event: 2, lba: 2047, pages: 2, .. }), "{beyond}");
-    let overflow = refused(&mut replay, write(u64::MAX, 2));
+    let overflow = refused(&mut replay, Event::write(u64::MAX, 2));
     assert!(matches!(overflow, ReplayError::BeyondDevice { .. }), "{overflow}");
-    let discard = refused(&mut replay, Event { op: Op::Discard, ..write(PAGES, 1) });
+    let discard = refused(&mut replay, Event { op: Op::Discard, ..Event::write(PAGES, 1) });
     assert!(matches!(discard, ReplayError::BeyondDevice { op: "discard", .. }), "{discard}");
-    assert!(matches!(refused(&mut replay, write(3, 0)), ReplayError::NoPages { .. }));
-    let context = refused(&mut replay, Event { context: ContextId(1), ..write(3, 1) });
+    assert!(matches!(refused(&mut replay, Event::write(3, 0)), ReplayError::NoPages { .. }));
+    let context = refused(&mut replay, Event { context: ContextId(1), ..Event::write(3, 1) });
     assert!(matches!(context, ReplayError::UnknownContext { known: 0, .. }), "{context}");
-    let file = refused(&mut replay, Event { file: FileId(4), ..write(3, 1) });
+    let file = refused(&mut replay, Event { file: FileId(4), ..Event::write(3, 1) });
     assert!(matches!(file, ReplayError::UnknownFile { file: 4, .. }), "{file}");
-    let late = refused(&mut replay, Event { time_ns: u64::MAX, ..write(3, 1) });
+    let late = refused(&mut replay, Event { time_ns: u64::MAX, ..Event::write(3, 1) });
     assert!(matches!(late, ReplayError::TooLarge { event: 2, .. }), "{late}");
     let table = Batch { files: vec![File { id: FileId(2), ..File::default() }], ..Batch::default() };
     let order = replay.feed(&table).unwrap_err();
     assert!(matches!(order, ReplayError::TableOrder { found: 2, expected: 1, .. }), "{order}");
-    replay.feed(&batch(vec![write(PAGES - 1, 1)])).unwrap();
+    replay.feed(&batch(vec![Event::write(PAGES - 1, 1)])).unwrap();
 }
 
 #[test]

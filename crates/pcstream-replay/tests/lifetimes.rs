@@ -8,7 +8,7 @@ use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::pcstream::lifetime::Chunk;
 use pcstream_replay::{LaneSpec, Replay};
 use pcstream_ssd::{DeviceSettings, GcDestination, Spare};
-use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Kind, Lba, Op, Signature};
+use pcstream_trace::{Batch, Context, ContextId, Event, Op, Signature};
 
 const PAGES: u64 = 32 * 1024;
 /// Pages of an object and of a temporary file.
@@ -18,17 +18,7 @@ const OBJECTS: u64 = 31;
 const CLASSES: u64 = 4;
 
 fn event(op: Op, context: u64, lba: u64) -> Event {
-    Event {
-        time_ns: 0,
-        lba: Lba(lba),
-        pages: OBJECT,
-        context: ContextId(context as u32),
-        file: FileId::NONE,
-        file_page: 0,
-        op,
-        kind: Kind::Data,
-        hint: Default::default(),
-    }
+    Event { context: ContextId(context as u32), op, ..Event::write(lba, OBJECT) }
 }
 
 /// A compiler, from afar: four kinds of objects, each replaced four times as often as the next. Each time a temporary

@@ -8,24 +8,14 @@ use pcstream_placement::find;
 use pcstream_replay::space::{Pack, Space, SpaceError, SpaceSettings, Used};
 use pcstream_replay::{LaneResult, LaneSpec, Replay, ReplayError, recorded};
 use pcstream_ssd::{DeviceSettings, GcDestination, Spare};
-use pcstream_trace::{Batch, Context, ContextId, Event, Extent, FileId, Kind, Lba, Op, Signature};
+use pcstream_trace::{Batch, Context, ContextId, Event, Extent, Lba, Op, Signature};
 use proptest::prelude::*;
 
 /// Of the traced device.
 const PAGES: u64 = 3 * 1024;
 
 fn event(op: Op, lba: u64, context: u32) -> Event {
-    Event {
-        time_ns: 0,
-        lba: Lba(lba),
-        pages: 1,
-        context: ContextId(context),
-        file: FileId(0),
-        file_page: 0,
-        op,
-        kind: Kind::Data,
-        hint: Default::default(),
-    }
+    Event { context: ContextId(context), op, ..Event::write(lba, 1) }
 }
 
 /// Hot and cold files, in places that move on: most addresses hold data for a short time.

@@ -23,17 +23,7 @@ fn store_like() -> (Meta, Vec<Batch>) {
     while events.len() < EVENTS as usize {
         time_ns += if rng.below(40) == 0 { rng.below(4_000_000) } else { 2_000 + rng.below(30_000) };
         let choice = rng.below(100);
-        let mut event = Event {
-            time_ns,
-            lba: Lba(0),
-            pages: 32,
-            context: ContextId::NONE,
-            file: FileId::NONE,
-            file_page: 0,
-            op: Op::Write,
-            kind: Kind::Data,
-            hint: Default::default(),
-        };
+        let mut event = Event { time_ns, ..Event::write(0, 32) };
         match choice {
             0..10 => {
                 event.pages = 1 + rng.below(8) as u32;

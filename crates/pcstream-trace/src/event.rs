@@ -189,3 +189,20 @@ pub struct Event {
     /// What the program asked for; of writes.
     pub hint: WriteHint,
 }
+
+impl Event {
+    /// A write of data at time 0, of unknown origin. For other events, the rest after `..`.
+    pub fn write(lba: u64, pages: u32) -> Event {
+        Event {
+            time_ns: 0,
+            lba: Lba(lba),
+            pages,
+            context: ContextId::NONE,
+            file: FileId::NONE,
+            file_page: 0,
+            op: Op::Write,
+            kind: Kind::Data,
+            hint: WriteHint::NONE,
+        }
+    }
+}

@@ -135,17 +135,7 @@ fn bad_events_are_refused_whole() {
         (|e| e.file = FileId(1), EventFault::File { found: 1, known: 0 }),
         (|e| e.file_page = u64::MAX - 1, EventFault::FilePage { file_page: u64::MAX - 1, pages: 2 }),
     ];
-    let good = Event {
-        time_ns: 100,
-        lba: Lba(1),
-        pages: 2,
-        context: ContextId::NONE,
-        file: FileId::NONE,
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Data,
-        hint: Default::default(),
-    };
+    let good = Event { time_ns: 100, ..Event::write(1, 2) };
     for (spoil, expected) in cases {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = writer(&dir);

@@ -312,7 +312,7 @@ fn quartiles(lifetimes: &RecentLifetimes) -> Option<Quartiles> {
 
 #[cfg(test)]
 mod tests {
-    use pcstream_trace::{File, Lba};
+    use pcstream_trace::File;
 
     use super::*;
     use crate::snapshot::Flow;
@@ -342,14 +342,9 @@ mod tests {
     fn write(context: u32, file: u32, lba: u64, pages: u32, second: u64) -> Event {
         Event {
             time_ns: second * 1_000_000_000,
-            lba: Lba(lba),
-            pages,
             context: ContextId(context),
             file: FileId(file),
-            file_page: 0,
-            op: Op::Write,
-            kind: Kind::Data,
-            hint: Default::default(),
+            ..Event::write(lba, pages)
         }
     }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Frame, Kind, Lba, Op, Signature};
+use pcstream_trace::{Batch, Context, ContextId, Event, Frame, Kind, Lba, Signature};
 use pcstream_watch::{About, Hinted, Learner, Limits, Metrics, Placing, Watch, WriteStream};
 
 fn main() -> ExitCode {
@@ -33,17 +33,7 @@ fn text() -> String {
     watch.absorb(&batch);
     learner.absorb(&batch);
     for round in 0..100 {
-        let event = Event {
-            time_ns: round,
-            lba: Lba(0),
-            pages: 10,
-            context: ContextId(1),
-            file: FileId(0),
-            file_page: 0,
-            op: Op::Write,
-            kind: Kind::Data,
-            hint: Default::default(),
-        };
+        let event = Event { time_ns: round, context: ContextId(1), ..Event::write(0, 10) };
         let stream = learner.take(&event);
         watch.take(&event, stream);
         // What the file system writes for itself.

@@ -29,17 +29,7 @@ fn storage(dir: &Path, pages: u64, asked: Asked) -> String {
 
 /// A write of the first context to a file.
 fn write(file: u32, lba: u64, pages: u32) -> Event {
-    Event {
-        time_ns: 0,
-        lba: Lba(lba),
-        pages,
-        context: ContextId(1),
-        file: FileId(file),
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Data,
-        hint: WriteHint::default(),
-    }
+    Event { context: ContextId(1), file: FileId(file), ..Event::write(lba, pages) }
 }
 
 /// The same with so many names for those that are deleted, one round after the other.

@@ -60,8 +60,7 @@ fn build(place: &Place, name: &str, program: &str, id: &str, writes: &[Write]) -
 }
 
 fn write(lba: u64, pages: u32, context: ContextId, file: FileId) -> Event {
-    let (time_ns, op, kind) = (0, Op::Write, Kind::Data);
-    Event { time_ns, lba: Lba(lba), pages, context, file, file_page: 0, op, kind, hint: Default::default() }
+    Event { context, file, ..Event::write(lba, pages) }
 }
 
 const WAL: &[&str] = &["db::wal::Writer::Write(int)"];

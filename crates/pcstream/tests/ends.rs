@@ -188,17 +188,7 @@ fn names_of_others_are_escaped() {
     let context =
         Context { comm: evil.into(), executable: "/bin/sh".into(), ..Context::label(ContextId(1), "x") };
     let file = File { id: FileId(1), inode: 1, generation: 0, path: format!("/{evil}") };
-    let event = Event {
-        time_ns: 0,
-        lba: Lba(0),
-        pages: 8,
-        context: ContextId(1),
-        file: FileId(1),
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Data,
-        hint: Default::default(),
-    };
+    let event = Event { context: ContextId(1), file: FileId(1), ..Event::write(0, 8) };
     writer.write_batch(&Batch { contexts: vec![context], files: vec![file], events: vec![event] }).unwrap();
     writer.finish(None).unwrap();
     let path = path.to_str().unwrap();

@@ -9,17 +9,7 @@ use pcstream_trace::*;
 use serde_json::Value;
 
 fn event(op: Op, page: u64) -> Event {
-    Event {
-        time_ns: 0,
-        lba: Lba(page),
-        pages: 1,
-        context: ContextId(1),
-        file: FileId(0),
-        file_page: 0,
-        op,
-        kind: Kind::Data,
-        hint: Default::default(),
-    }
+    Event { context: ContextId(1), op, ..Event::write(page, 1) }
 }
 
 /// A trace of a device of `pages` pages: `writes` pages, spread over it, each written `rounds` times in another order; every third

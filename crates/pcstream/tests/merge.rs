@@ -66,17 +66,7 @@ fn recordings_begin_as_they_were_started() {
         let path = place.path(name);
         let meta = Meta { created_unix_s: Some(start), start_unix_ns: exact, ..Meta::new("", 16) };
         let mut writer = TraceWriter::create(Path::new(&path), meta, false).unwrap();
-        let event = Event {
-            time_ns: 5_000_000_000,
-            lba: Lba(0),
-            pages: 1,
-            context: ContextId(0),
-            file: FileId(0),
-            file_page: 0,
-            op: Op::Write,
-            kind: Kind::Data,
-            hint: Default::default(),
-        };
+        let event = Event { time_ns: 5_000_000_000, ..Event::write(0, 1) };
         writer.write_batch(&Batch { events: vec![event], ..Batch::default() }).unwrap();
         writer.finish(None).unwrap();
         path

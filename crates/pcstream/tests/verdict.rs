@@ -126,17 +126,7 @@ fn the_verdict_blames_free_space_only_where_there_is_some() {
     let mut writer = TraceWriter::create(Path::new(&trace), Meta::new("cyclic", PAGES), false).unwrap();
     let context = Context { id: ContextId(1), executable: "/bin/ring".into(), ..Context::default() };
     writer.write_batch(&Batch { contexts: vec![context], ..Batch::default() }).unwrap();
-    let write = |at| Event {
-        time_ns: 0,
-        lba: Lba(at % PAGES),
-        pages: 8,
-        context: ContextId(1),
-        file: FileId::default(),
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Data,
-        hint: WriteHint { life: Life::NotSet, stream: 0 },
-    };
+    let write = |at| Event { context: ContextId(1), ..Event::write(at % PAGES, 8) };
     let events = (0..8 * PAGES).step_by(8).map(write).collect();
     writer.write_batch(&Batch { events, ..Batch::default() }).unwrap();
     writer.finish(None).unwrap();

@@ -5,6 +5,7 @@ use super::*;
 use crate::wire::{ContextRecord, IoRecord, IoSource, Owner};
 use pcstream_fs::layout::{PageRange, StaticRange};
 use pcstream_fs::scratch::FsKind;
+use pcstream_trace::{Kind, Lba};
 
 const LIMITS: Limits = Limits { depth: 12, scan_depth: 5, fall_back: true };
 

@@ -1,6 +1,6 @@
 //! The streams of contexts, for those who place writes before the scheme sees them.
 
-use pcstream_trace::{ContextId, Event, FileId, Kind, Lba, Op, Tables};
+use pcstream_trace::{ContextId, Event, Tables};
 
 use crate::pcstream::PcStream;
 use crate::saved_table::TableError;
@@ -8,17 +8,7 @@ use crate::scheme::{ByContext, ContextStream, Stream};
 
 impl ByContext for PcStream {
     fn of(&mut self, context: ContextId, tables: &Tables) -> ContextStream {
-        let event = Event {
-            time_ns: 0,
-            lba: Lba(0),
-            pages: 1,
-            context,
-            file: FileId::NONE,
-            file_page: 0,
-            op: Op::Write,
-            kind: Kind::Data,
-            hint: Default::default(),
-        };
+        let event = Event { context, ..Event::write(0, 1) };
         let Some(writer) = self.keys.writer_of(&event, tables) else { return ContextStream::default() };
         let lifetimes = |signature| self.table.get(signature).map_or(0, |entry| entry.samples);
         let best = self.keys.best_known(writer, self.enough_lifetimes, lifetimes);

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::event::{Event, Kind, MAX_TIME_NS, Op};
-use crate::ids::{ContextId, FileId, Lba};
+use crate::event::{Event, MAX_TIME_NS, Op};
+use crate::ids::{ContextId, Lba};
 use crate::meta::{Extent, Meta};
 use crate::tables::{Batch, Context};
 
@@ -201,17 +201,7 @@ impl Generated {
         let pages =
             if op == Op::Write { pages.min(self.remaining().min(u64::from(u32::MAX)) as u32) } else { pages };
         self.written += if op == Op::Write { u64::from(pages) } else { 0 };
-        Event {
-            time_ns,
-            lba,
-            pages,
-            context: ContextId(class as u32 + 1),
-            file: FileId::NONE,
-            file_page: 0,
-            op,
-            kind: Kind::Data,
-            hint: Default::default(),
-        }
+        Event { time_ns, context: ContextId(class as u32 + 1), op, ..Event::write(lba.0, pages) }
     }
 }
 

@@ -13,8 +13,8 @@ use super::Record;
 use super::cells::BadLine;
 use super::outcome::{Counts, LineError, Volumes};
 use super::settings::{MAX_PAGES, Settings};
-use crate::event::{Event, Kind, MAX_TIME_NS, Op};
-use crate::ids::{ContextId, FileId, Lba, PAGE_BYTES};
+use crate::event::{Event, MAX_TIME_NS, Op};
+use crate::ids::{ContextId, PAGE_BYTES};
 use crate::tables::{Batch, Context};
 
 /// Without a given size, the device ends at a multiple of 1 MiB.
@@ -165,17 +165,7 @@ impl Sink {
     fn push(&mut self, time_ns: u64, op: Op, context: ContextId, mut lba: u64, mut pages: u64) {
         loop {
             let now = u32::try_from(pages).unwrap_or(u32::MAX);
-            self.batch.events.push(Event {
-                time_ns,
-                lba: Lba(lba),
-                pages: now,
-                context,
-                file: FileId::NONE,
-                file_page: 0,
-                op,
-                kind: Kind::Data,
-                hint: Default::default(),
-            });
+            self.batch.events.push(Event { time_ns, context, op, ..Event::write(lba, now) });
             lba += u64::from(now);
             pages -= u64::from(now);
             if pages == 0 {
