@@ -4,6 +4,8 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/program.rs"]
+mod program;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
@@ -11,14 +13,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::wait_for;
 use disk::{Disk, text};
 use pcstream_trace::{Context, Op, TraceReader};
+use program::{Writer, said};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -99,46 +101,11 @@ impl Drop for Group {
     }
 }
 
-/// A shell that writes for ever, by children of its own; all of them are killed when dropped.
-struct Writer(Child);
-
-impl Writer {
-    /// It writes to this file, a page at a time.
-    fn start(disk: &Disk, file: &str) -> Writer {
-        Writer::run(
-            disk,
-            &format!(
-                "while true; do dd if=/dev/zero of={file} bs=4k count=1 conv=fsync 2>/dev/null; sleep 0.02; done"
-            ),
-        )
-    }
-
-    fn run(disk: &Disk, script: &str) -> Writer {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script]).current_dir(disk.mount_point()).stdin(Stdio::null()).process_group(0);
-        Writer(shell.spawn().expect("it starts"))
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if matches!(self.0.try_wait(), Ok(None)) {
-            // A child that outlived the shell would keep the mount and the cgroup in use.
-            let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.id())]).status();
-            let _ = self.0.wait();
-        }
-    }
-}
-
 fn record(disk: &Disk, trace: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
     command.arg("record").arg("--on").arg(disk.mount_point()).arg("-o").arg(trace).args(arguments);
     command.stdin(Stdio::null()).stderr(Stdio::piped());
     command
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Who wrote each file: names of programs, by the file's name.

@@ -2,12 +2,17 @@
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+#[path = "common/program.rs"]
+mod program;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 
 use common::wait_for;
+use program::{expect, left, signal, text, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -66,45 +71,13 @@ fn live_at(place: [&str; 4], flags: &[&str], command: &[&str]) -> Command {
     run
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Runs to the end, checks exit code and what is said, and that nothing is left.
-fn expect(mut command: Command, code: i32, parts: &[&str]) -> Output {
-    let child = command.spawn().expect("it can be started");
-    let pid = child.id();
-    let out = child.wait_with_output().expect("its output can be read");
-    let said = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(code), "{command:?}: {said}\n{}", text(&out.stdout));
-    for part in parts {
-        assert!(said.contains(part), "{part:?} is not in what {command:?} said: {said}");
-    }
-    assert_eq!(left(pid), Vec::<String>::new(), "{command:?}");
-    out
-}
-
-/// What is left of a run: mounts, and directories of its file system and its device, by its process id.
-fn left(pid: u32) -> Vec<String> {
-    let mut left = Vec::new();
-    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
-    for root in ["/run/pcstream", "/run/pcstream-emulator"] {
-        let ours = format!("{root}/{pid}-");
-        left.extend(mounts.lines().filter(|line| line.contains(&ours)).map(str::to_owned));
-        let names = fs::read_dir(root).into_iter().flatten().flatten();
-        let paths = names.map(|entry| entry.path().display().to_string());
-        left.extend(paths.filter(|path| path.starts_with(&ours)));
-    }
-    left
-}
-
 fn json(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).expect("it is JSON")
 }
 
 /// Runs without streams and with. The device and the simulation count the same writes, and nearly the same WAF.
 fn agrees(place: [&str; 4], command: &[&str]) -> Value {
-    let out = expect(live_at(place, &["--json", "-"], command), 0, &["run 2 of 2: pcstream"]);
+    let out = expect(&mut live_at(place, &["--json", "-"], command), 0, &["run 2 of 2: pcstream"]);
     let result = json(&out);
     let runs = result["runs"].as_array().expect("a list");
     assert_eq!(runs.len(), 2);
@@ -132,7 +105,7 @@ fn agrees(place: [&str; 4], command: &[&str]) -> Value {
 
 fn built_in() {
     agrees(FOR_BUILT_IN, &[env!("CARGO_BIN_EXE_pcstream"), "demo-workload", "--part", "0.1"]);
-    let out = expect(live(&["--scheme", "pcstream"], &["sh", "-c", "echo x > file"]), 0, &[]);
+    let out = expect(&mut live(&["--scheme", "pcstream"], &["sh", "-c", "echo x > file"]), 0, &[]);
     let table = text(&out.stdout);
     assert!(table.contains("carries the data") && table.contains("unassigned"), "{table}");
 }
@@ -143,7 +116,7 @@ fn power_cuts() {
     for (fs, at, loss) in [("ext4", "4000", "half"), ("xfs", "7001", "all"), ("ext4", "9000", "none")] {
         let flags =
             ["--fs", fs, "--scheme", "pcstream", "--power-cut", at, "--power-loss", loss, "--json", "-"];
-        let result = json(&expect(live(&flags, &["sh", "-c", FILES, &began]), 0, &[]));
+        let result = json(&expect(&mut live(&flags, &["sh", "-c", FILES, &began]), 0, &[]));
         let cut = &result["runs"][0]["power_cut"];
         assert_eq!((&cut["clean"], &cut["mount_error"]), (&Value::Bool(true), &Value::Null), "{cut:#}");
         assert_eq!(cut["lost_pages"].as_u64().expect("a number") > 0, loss != "none", "{cut:#}");
@@ -152,7 +125,7 @@ fn power_cuts() {
         assert!(lost.as_object().is_none_or(|lost| lost.is_empty()), "what was dirty is no loss: {lost:#}");
     }
     let flags = ["--scheme", "pcstream", "--power-cut", "100000"];
-    expect(live(&flags, &["sh", "-c", "echo x > file"]), 1, &["the power was not cut"]);
+    expect(&mut live(&flags, &["sh", "-c", "echo x > file"]), 1, &["the power was not cut"]);
 }
 
 fn image() {
@@ -161,31 +134,35 @@ fn image() {
     for fs in ["ext4", "xfs"] {
         let flags = ["--fs", fs, "--scheme", "pcstream", "--image", &image];
         let write = "dd if=/dev/urandom of=file bs=1M count=20 2>/dev/null && sha256sum file > sum";
-        expect(live(&flags, &["sh", "-c", write]), 0, &[]);
-        let check = live(&flags, &["sh", "-c", "sha256sum -c sum && echo more > more"]);
-        expect(check, 0, &["its data is on the device"]);
-        expect(live(&flags, &["sh", "-c", "sha256sum -c sum && grep more more"]), 0, &[]);
+        expect(&mut live(&flags, &["sh", "-c", write]), 0, &[]);
+        let mut check = live(&flags, &["sh", "-c", "sha256sum -c sum && echo more > more"]);
+        expect(&mut check, 0, &["its data is on the device"]);
+        expect(&mut live(&flags, &["sh", "-c", "sha256sum -c sum && grep more more"]), 0, &[]);
         let other = if fs == "ext4" { "xfs" } else { "ext4" };
-        expect(live(&["--fs", other, "--scheme", "pcstream", "--image", &image], &["true"]), 1, &["--fs"]);
+        expect(
+            &mut live(&["--fs", other, "--scheme", "pcstream", "--image", &image], &["true"]),
+            1,
+            &["--fs"],
+        );
         std::os::unix::fs::chown(&image, Some(65534), None).expect("it is root's");
-        expect(live(&flags, &["true"]), 1, &["--image", "belongs to user 65534"]);
+        expect(&mut live(&flags, &["true"]), 1, &["--image", "belongs to user 65534"]);
         std::os::unix::fs::chown(&image, Some(0), None).expect("it can be given back");
         let mut bytes = fs::read(&image).expect("it is there");
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         fs::write(&image, &bytes).expect("it can be written");
-        expect(live(&flags, &["true"]), 1, &["--image", "damaged"]);
+        expect(&mut live(&flags, &["true"]), 1, &["--image", "damaged"]);
         assert!(fs::read(&image).expect("it is there") == bytes, "a refused image stays as it is");
         fs::remove_file(&image).expect("it is there");
     }
     let flags = ["--scheme", "pcstream", "--image", "/proc/image"];
-    expect(live(&flags, &["true"]), 1, &["--image /proc/image", "cannot write there"]);
+    expect(&mut live(&flags, &["true"]), 1, &["--image /proc/image", "cannot write there"]);
     // It can be saved when the run begins, and not when it ends.
     let gone = dir.path().join("gone");
     fs::create_dir(&gone).expect("made");
     let (place, directory) = (gone.join("image").display().to_string(), gone.display().to_string());
     let flags = ["--scheme", "pcstream", "--image", &place];
-    let out = expect(live(&flags, &["rmdir", &directory]), 1, &["--image", "cannot write there"]);
+    let out = expect(&mut live(&flags, &["rmdir", &directory]), 1, &["--image", "cannot write there"]);
     assert!(
         text(&out.stdout).contains("carries the data"),
         "what was measured is shown: {}",
@@ -193,7 +170,7 @@ fn image() {
     );
     assert!(Command::new("mkfifo").arg(&image).status().expect("it starts").success());
     let flags = ["--scheme", "pcstream", "--image", &image];
-    expect(live(&flags, &["true"]), 2, &["--image", "is not a regular file"]);
+    expect(&mut live(&flags, &["true"]), 2, &["--image", "is not a regular file"]);
 }
 
 /// Starts a run that writes until it fails, and waits until it does.
@@ -203,11 +180,6 @@ fn start(dir: &Path, flags: &[&str]) -> Child {
     let child = live(flags, &command).spawn().expect("it can be started");
     wait_for("the program", || began.exists());
     child
-}
-
-fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status().expect("kill works");
-    assert!(status.success());
 }
 
 /// The process that serves the device of a run.
@@ -220,15 +192,6 @@ fn device_of(run: &Child) -> u32 {
         text(&words).contains("emulated-device")
     };
     children.find(is_device).expect("the device is a child")
-}
-
-fn wait(child: &mut Child) -> Option<i32> {
-    let mut status = None;
-    wait_for("the end", || {
-        status = child.try_wait().expect("it can be waited for");
-        status.is_some()
-    });
-    status.and_then(|status| status.code())
 }
 
 fn killed() {
@@ -254,7 +217,7 @@ fn interrupted() {
     let (said, shown) = (text(&out.stderr), text(&out.stdout));
     assert!(said.contains("interrupted") && shown.contains("baseline"), "{said}\n{shown}");
     assert!(!said.contains("run 2 of 2"), "the second run is left out: {said}");
-    assert_eq!(left(pid), Vec::<String>::new());
+    assert_eq!(left(pid), [""; 0]);
 }
 
 /// A process has a copy of the mount, so the file system and its device cannot be removed: the result is shown nevertheless.
@@ -290,11 +253,11 @@ fn device_killed() {
     let pid = run.id();
     let out = run.wait_with_output().expect("its output can be read");
     assert!(text(&out.stderr).contains("emulated device"), "{}", text(&out.stderr));
-    assert_eq!(left(pid), Vec::<String>::new());
+    assert_eq!(left(pid), [""; 0]);
 }
 
 fn wrong_arguments() {
-    let refused = |flags: &[&str], parts: &[&str]| drop(expect(live(flags, &["true"]), 2, parts));
+    let refused = |flags: &[&str], parts: &[&str]| drop(expect(&mut live(flags, &["true"]), 2, parts));
     refused(&["--scheme", "oracle"], &["--scheme oracle", "looks ahead"]);
     refused(&["--capacity", "1G"], &["--capacity", "--size"]);
     refused(&["--prefill", "0.5"], &["--prefill", "--fill"]);
@@ -305,6 +268,10 @@ fn wrong_arguments() {
     refused(&["--power-loss", "all"], &["--power-cut"]);
     let mut alone = Command::new(env!("CARGO_BIN_EXE_pcstream"));
     alone.args(["run", "--power-cut", "9", "--", "true"]).stderr(Stdio::piped()).stdout(Stdio::piped());
-    expect(alone, 2, &["--live"]);
-    expect(live_at(["--size", "1T", "--fill", "0.5"], &[], &["true"]), 1, &["bytes of memory", "--size"]);
+    expect(&mut alone, 2, &["--live"]);
+    expect(
+        &mut live_at(["--size", "1T", "--fill", "0.5"], &[], &["true"]),
+        1,
+        &["bytes of memory", "--size"],
+    );
 }

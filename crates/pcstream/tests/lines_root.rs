@@ -4,29 +4,22 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/program.rs"]
+mod program;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::ExitCode;
 
 use disk::{Disk, succeed, text};
+use program::{pcstream, said};
 use programs::{compile, descending_source};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc, programs::dwz];
     common::run(vec![common::test("record_leads_to_source_lines", &needs, source_lines)])
-}
-
-fn pcstream() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-    command.stdin(Stdio::null());
-    command
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The write becomes a call of a function that the compiler inlines. It and its types are long enough to be shared.

@@ -5,12 +5,14 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/program.rs"]
+mod program;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use common::wait_for;
 use disk::{Disk, succeed, text};
@@ -18,6 +20,7 @@ use pcstream_fs::layout::Layout;
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::event::Kind;
 use pcstream_trace::{Context, Op, TraceReader};
+use program::{pcstream, record, said};
 use programs::{WRITERS, compile, descending_source, writers_source};
 use tempfile::TempDir;
 
@@ -63,22 +66,6 @@ fn main() -> ExitCode {
         common::test("record_ends_as_the_command_or_the_signal_does", &needs, exit_codes),
         common::test("record_is_whole_though_its_file_system_stays_mounted", &containers, held_mount),
     ])
-}
-
-fn pcstream() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-    command.stdin(Stdio::null());
-    command
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn record(dir: &Path, trace: &Path, script: &str) -> Output {
-    let mut command = pcstream();
-    command.arg("record").arg("--on").arg(dir).arg("-o").arg(trace).args(["--", "sh", "-c", script]);
-    command.output().expect("pcstream can be started")
 }
 
 fn contexts(trace: &Path) -> Vec<Context> {

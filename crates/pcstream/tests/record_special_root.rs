@@ -7,6 +7,8 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/program.rs"]
+mod program;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
@@ -14,11 +16,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Error;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode};
 
 use disk::{Disk, succeed, text};
 use pcstream_trace::event::Kind;
 use pcstream_trace::{Op, TraceReader};
+use program::record;
 use programs::compile;
 use tempfile::TempDir;
 
@@ -67,12 +70,6 @@ fn swap() -> Option<String> {
     let group = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
     says(format!("/sys/fs/cgroup{group}/memory.swap.max"), "0")
         .then(|| "a control group that may swap".into())
-}
-
-fn record(dir: &Path, trace: &Path, script: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-    command.arg("record").arg("--on").arg(dir).arg("-o").arg(trace).args(["--", "sh", "-c", script]);
-    command.stdin(Stdio::null()).output().expect("pcstream can be started")
 }
 
 /// Buffered, direct and small writes: the pages have the file, the context and the place in the file of what was encrypted.

@@ -4,11 +4,14 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/program.rs"]
+mod program;
 
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 
 use common::wait_for;
+use program::{expect, left, pcstream, run_to_end, signal, text, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -47,53 +50,8 @@ fn main() -> ExitCode {
     ])
 }
 
-fn pcstream() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_pcstream"))
-}
-
 fn output(command: &mut Command) -> Output {
     run_to_end(command).1
-}
-
-/// Runs a command; its process id, and what it said. Programs that replace themselves by pcstream keep their id.
-fn run_to_end(command: &mut Command) -> (u32, Output) {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("it can be started");
-    (child.id(), child.wait_with_output().expect("its output can be read"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Runs pcstream and checks its exit code and that stderr says all of `parts`.
-fn expect(command: &mut Command, code: i32, parts: &[&str]) -> Output {
-    let (pid, out) = run_to_end(command);
-    let said = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(code), "{command:?}: {said}");
-    for part in parts {
-        assert!(said.contains(part), "{part:?} is not in what {command:?} said: {said}");
-    }
-    assert_nothing_left(pid);
-    out
-}
-
-/// Nothing of the run of this process is left. Other runs on the machine, of tests or of users, are not judged.
-fn assert_nothing_left(pid: u32) {
-    let mounts = mounts(pid);
-    assert!(mounts.is_empty(), "still mounted: {mounts:?}");
-    let entries = std::fs::read_dir("/run/pcstream").into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let left: Vec<_> = names.filter(|name| name.starts_with(&format!("{pid}-"))).collect();
-    assert!(left.is_empty(), "run directories are left: {left:?}");
-}
-
-/// What is mounted for the run of this process: its file system, and what its device lies on.
-fn mounts(pid: u32) -> Vec<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
-    let below = format!("/run/pcstream/{pid}-");
-    let ours = |line: &&str| line.split_whitespace().nth(1).is_some_and(|at| at.starts_with(&below));
-    mounts.lines().filter(ours).map(str::to_owned).collect()
 }
 
 fn results(path: &Path) -> Value {
@@ -389,14 +347,14 @@ fn image_in_use() {
     let mut second = pcstream();
     second.args(["run", "--image"]).arg(&image).args(PLACE).args(["--", "true"]);
     expect(&mut second, 1, &["use"]);
-    signal(&first, "INT");
+    signal(first.id(), "INT");
     wait(&mut first);
-    assert_nothing_left(first.id());
+    assert_eq!(left(first.id()), [""; 0]);
 }
 
 /// Whether the scratch file system of this run is mounted.
 fn mounted(run: &Child) -> bool {
-    mounts(run.id()).iter().any(|line| line.contains("/mnt "))
+    left(run.id()).iter().any(|line| line.contains("/mnt "))
 }
 
 fn start(flags: &[&str], command: &[&str]) -> Child {
@@ -415,34 +373,19 @@ fn start(flags: &[&str], command: &[&str]) -> Child {
         .expect("pcstream can be started")
 }
 
-fn signal(child: &Child, name: &str) {
-    let status =
-        Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill works");
-    assert!(status.success());
-}
-
-fn wait(child: &mut Child) -> std::process::ExitStatus {
-    let mut status = None;
-    wait_for("the end", || {
-        status = child.try_wait().expect("it can be waited for");
-        status.is_some()
-    });
-    status.expect("it ended")
-}
-
 fn interrupted() {
     let dir = TempDir::new().expect("a directory");
     let wrote = dir.path().join("wrote");
     let script = format!("echo one > one; sync; : > {}; sleep {FOR_EVER}", wrote.display());
     let mut child = start(&[], &["sh", "-c", &script]);
     wait_for("the program", || wrote.exists());
-    signal(&child, "INT");
-    assert_eq!(wait(&mut child).code(), Some(130));
+    signal(child.id(), "INT");
+    assert_eq!(wait(&mut child), Some(130));
     let pid = child.id();
     let out = child.wait_with_output().expect("its output can be read");
     assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
     assert!(text(&out.stdout).contains("baseline"), "what was captured is reported: {}", text(&out.stdout));
-    assert_nothing_left(pid);
+    assert_eq!(left(pid), [""; 0]);
 }
 
 /// After the command, while schemes that look ahead run over the recording.
@@ -468,16 +411,16 @@ fn interrupted_schemes() {
                 || made.map(|entry| entry.path().join("run.pctrace")).any(|path| path.exists())
         };
         wait_for("the recording", recorded);
-        signal(&child, "INT");
-        assert_eq!(wait(&mut child).code(), Some(130));
+        signal(child.id(), "INT");
+        assert_eq!(wait(&mut child), Some(130));
         let pid = child.id();
         let said = text(&child.wait_with_output().expect("its output can be read").stderr);
-        let left = std::fs::read_dir(dir.path()).expect("it is there").count();
+        let traces = std::fs::read_dir(dir.path()).expect("it is there").count();
         let expected =
             if kept { "the recording is kept: " } else { "the recording is removed (-o keeps one)" };
         assert!(said.contains(expected), "{said}");
-        assert_eq!(left, usize::from(kept), "{said}");
-        assert_nothing_left(pid);
+        assert_eq!(traces, usize::from(kept), "{said}");
+        assert_eq!(left(pid), [""; 0]);
     }
 }
 
@@ -494,14 +437,13 @@ fn killed() {
         .spawn()
         .expect("pcstream can be started");
     wait_for("events on disk", || events_on_disk(&trace));
-    signal(&child, "KILL");
+    signal(child.id(), "KILL");
     wait(&mut child);
     // The command dies with its capture; what it was using is free a moment later. What other runs left is not judged.
-    wait_for("nothing to be mounted", || {
+    wait_for("nothing to be left", || {
         output(pcstream().args(["doctor", "--clean"]));
-        mounts(child.id()).is_empty()
+        left(child.id()).is_empty()
     });
-    assert_nothing_left(child.id());
     let simulate = output(pcstream().arg("simulate").arg(&trace).args(["--scheme", "baseline"]));
     assert_eq!(simulate.status.code(), Some(3), "{}", text(&simulate.stderr));
     assert!(text(&simulate.stdout).contains("baseline"), "{}", text(&simulate.stdout));

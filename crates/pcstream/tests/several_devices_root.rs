@@ -4,15 +4,18 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/program.rs"]
+mod program;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use common::wait_for;
 use disk::{Disk, text};
 use pcstream_trace::{Op, TraceReader};
+use program::{Writer, said};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -77,10 +80,6 @@ impl Two {
     }
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// Files of which data were written, with the number of pages, each page counted once.
 fn files(trace: &Path) -> BTreeSet<(String, usize)> {
     let reader = TraceReader::open(trace).expect("the trace can be read");
@@ -143,29 +142,11 @@ fn until_the_command_ends() {
     assert!(files(&two.made()[1]).contains(&("/late".to_owned(), 4)), "{:?}", files(&two.made()[1]));
 }
 
-/// A writer on both disks; it is killed when dropped.
-struct Writer(Child);
-
-impl Writer {
-    fn start(two: &Two) -> Writer {
-        let [here, there] = two.mounts();
-        let script = format!("{WRITE}while :; do w {}/a 1; w {}/b 1; done", text(&here), text(&there));
-        let shell =
-            Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).stderr(Stdio::null()).spawn();
-        Writer(shell.expect("it starts"))
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn attached() {
     let mut two = Two::make();
-    let writer = Writer::start(&two);
+    let [here, there] = two.mounts();
+    let script = format!("{WRITE}while :; do w {}/a 1; w {}/b 1; done", text(&here), text(&there));
+    let writer = Writer::run(&two.disks[0], &script);
     let pid = writer.0.id().to_string();
     let out = two.record(&["--pid", &pid, "--duration", "1s"]).output().expect("it starts");
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));

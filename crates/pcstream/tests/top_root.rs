@@ -4,16 +4,18 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/program.rs"]
+mod program;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use disk::{Disk, text};
+use program::{Writer, said};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -34,37 +36,6 @@ fn main() -> ExitCode {
         common::test("top_says_that_it_takes_the_whole_file_system", &needs, whole),
         common::test("top_refuses_what_cannot_be_watched", &needs, refused),
     ])
-}
-
-/// A shell in a process group of its own; all of it is killed when dropped.
-struct Writer(Child);
-
-impl Writer {
-    fn run(disk: &Disk, script: &str) -> Writer {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script]).current_dir(disk.mount_point()).stdin(Stdio::null()).process_group(0);
-        Writer(shell.spawn().expect("it starts"))
-    }
-
-    /// It writes a page at a time, for ever.
-    fn endless(disk: &Disk, file: &str) -> Writer {
-        let write = format!("dd if=/dev/zero of={file} bs=4k count=1 conv=fsync 2>/dev/null");
-        Writer::run(disk, &format!("while true; do {write}; sleep 0.02; done"))
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.id())]).status();
-        let _ = self.0.wait();
-        // What the shell had started keeps the disk busy until it is gone, too.
-        let group = self.0.id().to_string();
-        let runs =
-            || Command::new("pgrep").args(["-r", "R,S,D", "-g", &group]).stdout(Stdio::null()).status();
-        while runs().is_ok_and(|status| status.success()) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
 }
 
 fn top(disk: &Disk, arguments: &[&str]) -> Command {
@@ -128,10 +99,6 @@ fn total(objects: &[Value], program: &str, file: &str) -> u64 {
     contexts.into_iter().flatten().filter(of).map(|row| row["total_bytes"].as_u64().expect("a number")).sum()
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 fn known_writer() {
     const BYTES: u64 = 32 << 20;
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
@@ -174,7 +141,7 @@ fn known_writer() {
 fn process_and_others() {
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let json = files.path().join("lines");
-    let (followed, _other) = (Writer::endless(&disk, "followed"), Writer::endless(&disk, "other"));
+    let (followed, _other) = (Writer::start(&disk, "followed"), Writer::start(&disk, "other"));
     let pid = followed.0.id().to_string();
     let mut running = Running::start(top(&disk, &["--pid", &pid, "--json", text(&json)]));
     wait_for("both", || {
@@ -192,7 +159,7 @@ fn one_directory() {
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let (json, below) = (files.path().join("lines"), disk.mount_point().join("below"));
     std::fs::create_dir(&below).expect("it can be made");
-    let (_followed, _other) = (Writer::endless(&disk, "below/followed"), Writer::endless(&disk, "other"));
+    let (_followed, _other) = (Writer::start(&disk, "below/followed"), Writer::start(&disk, "other"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
     command.args(["top", "--dir-only", "--interval", "200ms", "--json", text(&json), "--on"]).arg(&below);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -209,7 +176,7 @@ fn one_directory() {
 
 fn once() {
     let disk = Disk::ext4(256);
-    let _writer = Writer::endless(&disk, "file");
+    let _writer = Writer::start(&disk, "file");
     // As long as it takes until the writer wrote in the interval.
     let table = wait_for("a table with the writer", || {
         let out = top(&disk, &["--once"]).output().expect("it starts");
@@ -230,7 +197,7 @@ fn once() {
 
 fn last_interval() {
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let _writer = Writer::endless(&disk, "file");
+    let _writer = Writer::start(&disk, "file");
     let json = files.path().join("lines");
     // As long as it takes until the writer wrote meanwhile.
     wait_for("what was written until the end", || {
@@ -270,7 +237,7 @@ fn whole() {
 
 fn served() {
     let disk = Disk::ext4(256);
-    let _writer = Writer::endless(&disk, "file");
+    let _writer = Writer::start(&disk, "file");
     let mut command = top(&disk, &["--metrics", "0"]);
     command.stdout(Stdio::null());
     let mut running = Running::start(command);
@@ -312,7 +279,7 @@ fn served() {
 
 fn signals() {
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let _writer = Writer::endless(&disk, "file");
+    let _writer = Writer::start(&disk, "file");
     for signal in ["TERM", "INT", "HUP", "QUIT"] {
         let json = files.path().join(signal);
         let running = Running::start(top(&disk, &["--json", text(&json)]));
@@ -333,7 +300,7 @@ fn signals() {
 
 fn stalled() {
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let _writer = Writer::endless(&disk, "file");
+    let _writer = Writer::start(&disk, "file");
     let json = files.path().join("lines");
     disk::succeed("mkfifo", &[text(&json)]);
     // Opened for both, so that neither side waits; nobody reads, and the pipe becomes full.
@@ -366,7 +333,7 @@ fn on_a_terminal(disk: &Disk, log: &Path) -> Child {
 
 fn terminal() {
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let _writer = Writer::endless(&disk, "file");
+    let _writer = Writer::start(&disk, "file");
     for how in ["q", "TERM"] {
         let log = files.path().join(how);
         let mut script = on_a_terminal(&disk, &log);
