@@ -4,6 +4,8 @@
 //! against file names for who wrote what, against a second run for signatures.
 
 mod common;
+#[path = "common/disk.rs"]
+mod disk;
 #[path = "common/recording.rs"]
 mod recording;
 
@@ -15,6 +17,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::ExitCode;
 
+use disk::{succeed, text};
 use pcstream_capture::capture::Target;
 use pcstream_capture::session::SessionOptions;
 use pcstream_fs::extents;
@@ -438,7 +441,7 @@ impl Partition {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let image = dir.path().join("image");
         File::create(&image).and_then(|file| file.set_len(512 << 20)).expect("an image");
-        let disk = succeed("losetup", &["--find", "--show", path_text(&image)]).trim().to_owned();
+        let disk = succeed("losetup", &["--find", "--show", text(&image)]).trim().to_owned();
         let partition = Partition { dir, disk };
         let sectors = (256u32 << 11).to_string();
         succeed("addpart", &[&partition.disk, "1", &sectors, &sectors]);
@@ -446,7 +449,7 @@ impl Partition {
         // Small file systems would get blocks of 1 KiB, which a capture refuses.
         succeed("mkfs.ext4", &["-q", "-F", "-b", "4096", &device]);
         fs::create_dir(partition.mount_point()).expect("a mount point");
-        succeed("mount", &["-o", "discard", &device, path_text(&partition.mount_point())]);
+        succeed("mount", &["-o", "discard", &device, text(&partition.mount_point())]);
         partition
     }
 
@@ -463,7 +466,7 @@ impl Drop for Partition {
     /// Whatever happened, and whatever of it was made.
     fn drop(&mut self) {
         for (program, arguments) in [
-            ("umount", vec![path_text(&self.mount_point())]),
+            ("umount", vec![text(&self.mount_point())]),
             ("delpart", vec![&self.disk, "1"]),
             ("losetup", vec!["--detach", &self.disk]),
         ] {
@@ -472,16 +475,6 @@ impl Drop for Partition {
             }
         }
     }
-}
-
-fn path_text(path: &Path) -> &str {
-    path.to_str().expect("temporary paths are plain")
-}
-
-fn succeed(program: &str, arguments: &[&str]) -> String {
-    let output = std::process::Command::new(program).args(arguments).output().expect("it can be started");
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("plain output")
 }
 
 fn partitions() -> Option<String> {

@@ -10,7 +10,7 @@ mod recording;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use disk::Disk;
 use pcstream_capture::buffers;
@@ -135,15 +135,9 @@ fn answers() {
 }
 
 fn build(dir: &Path, flags: &[&str]) -> PathBuf {
-    let (source, program) = (dir.join("owner.c"), dir.join("owner"));
-    std::fs::write(&source, PROGRAM).expect("it can be written");
-    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../libpcstream");
-    let mut gcc = Command::new("gcc");
     let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../../libpcstream/pcstream.c");
-    gcc.args(["-O2", "-g", "-pthread", include]).args(flags).arg("-o").arg(&program).arg(&source);
-    gcc.args([library, "-luring"]);
-    assert!(gcc.status().expect("gcc starts").success());
-    program
+    let common = ["-O2", "-pthread", programs::WITH_LIBPCSTREAM, library, "-luring"];
+    programs::compile(dir, "owner", PROGRAM, &[&common, flags].concat())
 }
 
 fn owned(flags: &[&str], unmarked: [&str; 2]) {

@@ -1,12 +1,14 @@
 //! Exact call paths on the real kernel: programs whose paths are known, built with gcc for the purpose.
 
 mod common;
+#[path = "common/programs.rs"]
+mod programs;
 #[path = "common/recording.rs"]
 mod recording;
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use pcstream_capture::capture::Target;
 use pcstream_capture::session::SessionOptions;
@@ -82,17 +84,12 @@ fn main() -> ExitCode {
     ])
 }
 
-/// Builds `PROGRAM` with these flags.
-fn build(dir: &Path, flags: &[&str]) -> String {
-    let (source, program) = (dir.join("paths.c"), dir.join("paths"));
-    std::fs::write(&source, PROGRAM).expect("it can be written");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-g", "-pthread"]).args(flags).arg("-o").arg(&program).arg(&source);
-    assert!(gcc.status().expect("gcc starts").success());
-    program.to_str().expect("temporary paths are plain").to_owned()
+/// Builds a program with `-O2` and these flags.
+fn build(dir: &TempDir, source: &str, flags: &[&str]) -> PathBuf {
+    programs::compile(dir.path(), "program", source, &[&["-O2", "-pthread"], flags].concat())
 }
 
-fn run(program: &str, session: SessionOptions) -> Recording {
+fn run(program: &Path, session: SessionOptions) -> Recording {
     let recording = record_with(vec![program.into()], Target::Scratch(scratch(FsKind::Ext4)), session);
     assert_eq!(recording.finished().lost(), 0, "{:?}", recording.finished().losses);
     recording
@@ -136,7 +133,7 @@ fn known_paths() {
     for flags in
         [&["-fomit-frame-pointer"][..], &["-fno-omit-frame-pointer"], &["-fomit-frame-pointer", "-static"]]
     {
-        let program = build(dir.path(), flags);
+        let program = build(&dir, PROGRAM, flags);
         let recording = run(&program, SessionOptions::default());
         assert_paths(&recording);
         let statistics = &recording.finished().statistics;
@@ -149,7 +146,7 @@ fn known_paths() {
 /// Without `.eh_frame`: `exact` cuts the path and says so; `auto` finds another way.
 fn without_tables() {
     let dir = TempDir::new().expect("a directory");
-    let program = build(dir.path(), &["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"]);
+    let program = build(&dir, PROGRAM, &["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"]);
     for (unwind, expected) in [(Some(Unwind::Exact), Unwind::Cut), (None, Unwind::Scan)] {
         let recording = run(&program, SessionOptions { unwind, ..SessionOptions::default() });
         let cut = recording.finished().statistics["paths_cut"];
@@ -168,7 +165,7 @@ fn without_tables() {
 
 fn per_address_lookup() {
     let dir = TempDir::new().expect("a directory");
-    let program = build(dir.path(), &["-fomit-frame-pointer"]);
+    let program = build(&dir, PROGRAM, &["-fomit-frame-pointer"]);
     let recording = run(&program, SessionOptions { per_address_lookup: true, ..SessionOptions::default() });
     let all: u64 = writers(&recording, "two").values().sum();
     let exact =
@@ -178,21 +175,11 @@ fn per_address_lookup() {
     assert!(exact as f64 >= 0.8 * all as f64, "only {exact} of {all} pages");
 }
 
-/// Builds a program of its own.
-fn compile(dir: &Path, text: &str) -> String {
-    let (source, program) = (dir.join("program.c"), dir.join("program"));
-    std::fs::write(&source, text).expect("it can be written");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-g", "-fno-builtin"]).arg("-o").arg(&program).arg(&source);
-    assert!(gcc.status().expect("gcc starts").success());
-    program.to_str().expect("temporary paths are plain").to_owned()
-}
-
 /// As many return addresses as are kept make a whole path if the last one is the outermost, and a cut one otherwise.
 fn deep_recursion() {
     let dir = TempDir::new().expect("a directory");
-    let program = compile(
-        dir.path(),
+    let program = build(
+        &dir,
         r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -213,6 +200,7 @@ int main(void) {
     return 0;
 }
 "#,
+        &["-fno-builtin"],
     );
     let recording = run(&program, SessionOptions::default());
     let mut lengths = Vec::new();
@@ -236,8 +224,8 @@ int main(void) {
 /// A buffer on the stack that is larger than what is shipped of it. Until the rules of its callers are known, paths end there.
 fn large_frames() {
     let dir = TempDir::new().expect("a directory");
-    let program = compile(
-        dir.path(),
+    let program = build(
+        &dir,
         r#"
 #include <fcntl.h>
 #include <string.h>
@@ -259,6 +247,7 @@ int main(void) {
     return 0;
 }
 "#,
+        &["-fno-builtin"],
     );
     let recording = run(&program, SessionOptions::default());
     for file in ["log", "table"] {
@@ -281,8 +270,8 @@ int main(void) {
 fn many_mappings() {
     const MAPPINGS: u32 = 700;
     let dir = TempDir::new().expect("a directory");
-    let program = compile(
-        dir.path(),
+    let program = build(
+        &dir,
         &format!(
             r#"
 #include <fcntl.h>
@@ -300,6 +289,7 @@ int main(void) {{
 }}
 "#
         ),
+        &["-fno-builtin"],
     );
     let recording = run(&program, SessionOptions::default());
     let writers = writers(&recording, "many");
@@ -315,8 +305,8 @@ int main(void) {{
 /// A copy stores by other instructions for each size. All are one function's.
 fn one_call_many_stores() {
     let dir = TempDir::new().expect("a directory");
-    let program = compile(
-        dir.path(),
+    let program = build(
+        &dir,
         r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -337,6 +327,7 @@ int main(void) {
     return 0;
 }
 "#,
+        &["-fno-builtin"],
     );
     let recording = run(&program, SessionOptions::default());
     let writers = writers(&recording, "copied");
@@ -348,8 +339,8 @@ int main(void) {
 /// A page that becomes dirty again while it is on its way to the device: both writes have the context.
 fn stores_beside_fsync() {
     let dir = TempDir::new().expect("a directory");
-    let program = compile(
-        dir.path(),
+    let program = build(
+        &dir,
         r#"
 #include <fcntl.h>
 #include <pthread.h>
@@ -377,6 +368,7 @@ int main(void) {
     return pthread_join(t, 0);
 }
 "#,
+        &["-fno-builtin"],
     );
     let recording = run(&program, SessionOptions::default());
     let writers = writers(&recording, "flushed");

@@ -33,20 +33,16 @@ use tempfile::TempDir;
 const FUSE: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/hostile");
 
 fn main() -> ExitCode {
-    let needs = [common::ext4 as common::Need, common::zram, bpf, programs::gcc, fuse];
-    let overlay = [&needs[..], &[programs::overlayfs, user_namespaces]].concat();
-    let locked = [programs::gcc as common::Need, fuse];
-    let on_xfs = [&locked[..], &[common::xfs, programs::overlayfs]].concat();
+    let needs = [common::ext4 as common::Need, common::zram, bpf, programs::gcc, common::fuse];
+    let overlay = [&needs[..], &[common::overlayfs, user_namespaces]].concat();
+    let locked = [programs::gcc as common::Need, common::fuse];
+    let on_xfs = [&locked[..], &[common::xfs, common::overlayfs]].concat();
     common::run(vec![
         common::test("capture_asks_no_file_system_of_a_user_namespace", &overlay, in_user_namespace),
         common::test("capture_asks_no_file_system_that_a_path_leads_into", &needs, beneath),
         common::test("a_process_that_keeps_answers_back_is_not_waited_for", &locked, locked_memory),
         common::test("a_file_that_is_being_written_is_read_and_not_waited_for", &on_xfs, locked_file),
     ])
-}
-
-fn fuse() -> Option<String> {
-    (!Path::new("/dev/fuse").exists()).then(|| "FUSE (modprobe fuse)".into())
 }
 
 fn user_namespaces() -> Option<String> {

@@ -1,11 +1,13 @@
 //! Paths of a language runtime, on the real kernel: a C program does what the Java agent does.
 
 mod common;
+#[path = "common/programs.rs"]
+mod programs;
 #[path = "common/recording.rs"]
 mod recording;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use pcstream_capture::capture::Target;
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
@@ -93,14 +95,8 @@ fn without_the_tracepoint() {
     }
 }
 
-fn compile(dir: &TempDir, name: &str, text: &str) -> PathBuf {
-    let (source, program) = (dir.path().join(format!("{name}.c")), dir.path().join(name));
-    std::fs::write(&source, text).expect("it can be written");
-    let root = env!("CARGO_MANIFEST_DIR");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-g", "-pthread"]).arg(format!("-I{root}/../../libpcstream"));
-    assert!(gcc.arg("-o").arg(&program).arg(&source).status().expect("gcc starts").success());
-    program
+fn compile(dir: &TempDir, name: &str, source: &str) -> PathBuf {
+    programs::compile(dir.path(), name, source, &["-pthread", programs::WITH_LIBPCSTREAM])
 }
 
 fn run_program(fs: FsKind, options: SessionOptions) -> Recording {

@@ -2,6 +2,8 @@
 //! program, and must not go unreported.
 
 mod common;
+#[path = "common/programs.rs"]
+mod programs;
 #[path = "common/recording.rs"]
 mod recording;
 
@@ -34,8 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn tracefs() -> Option<String> {
-    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    (!known.split_whitespace().any(|word| word == "tracefs")).then(|| "tracefs in the kernel".into())
+    common::file_system("tracefs")
 }
 
 /// Every data page has a context.
@@ -147,11 +148,7 @@ void save(int fd) { for (int i = 0; i < 2; i++) if (write(fd, page, sizeof page)
 fn plugins() {
     let dir = TempDir::new().expect("a directory can be made");
     let build = |text: &str, name: &str, flags: &[&str]| {
-        let (source, built) = (dir.path().join(format!("{name}.c")), dir.path().join(name));
-        fs::write(&source, text).expect("it can be written");
-        let gcc =
-            Command::new("gcc").args(["-O2", "-g"]).args(flags).arg("-o").arg(&built).arg(&source).status();
-        assert!(gcc.expect("gcc starts").success());
+        let built = programs::compile(dir.path(), name, text, &[&["-O2"], flags].concat());
         built.to_str().expect("temporary paths are plain").to_owned()
     };
     let small = build(PLUGIN, "small.so", &["-shared", "-fPIC"]);

@@ -2,6 +2,8 @@
 //! in every way that a rule can tell of pages; and PostgreSQL.
 
 mod common;
+#[path = "common/programs.rs"]
+mod programs;
 #[path = "common/recording.rs"]
 mod recording;
 
@@ -66,14 +68,9 @@ fn build(dir: &Path, flags: &[&str]) -> PathBuf {
     build_source(dir, PROGRAM, flags)
 }
 
-fn build_source(dir: &Path, text: &str, flags: &[&str]) -> PathBuf {
-    let (source, program) = (dir.join("buffers.c"), dir.join("buffers"));
-    std::fs::write(&source, text).expect("it can be written");
-    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../libpcstream");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-g", "-pthread", include]).args(flags).arg("-o").arg(&program).arg(&source);
-    assert!(gcc.status().expect("gcc starts").success());
-    program
+fn build_source(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let common = ["-O2", "-pthread", programs::WITH_LIBPCSTREAM];
+    programs::compile(dir, "buffers", source, &[&common, flags].concat())
 }
 
 fn run(fs: FsKind, program: &Path, what: &str) -> Recording {

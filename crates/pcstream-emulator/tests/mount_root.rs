@@ -37,17 +37,14 @@ fn main() -> ExitCode {
     }
     let mut tests = Vec::new();
     for fs in FsKind::ALL {
-        let needs = [if fs == FsKind::Ext4 { common::ext4 } else { common::xfs }, common::loop_devices, fuse];
+        let needs =
+            [if fs == FsKind::Ext4 { common::ext4 } else { common::xfs }, common::loop_devices, common::fuse];
         tests.push(common::test(format!("device_{fs}_keeps_its_files"), &needs, move || keeps_files(fs)));
         tests.push(common::test(format!("device_{fs}_survives_power_cuts"), &needs, move || power_cuts(fs)));
         tests.push(common::test(format!("device_{fs}_survives_its_server"), &needs, move || killed(fs)));
         tests.push(common::test(format!("device_{fs}_in_a_process"), &needs, move || in_a_process(fs)));
     }
     common::run(tests)
-}
-
-fn fuse() -> Option<String> {
-    (!Path::new("/dev/fuse").exists()).then(|| "FUSE (modprobe fuse)".into())
 }
 
 fn settings() -> DeviceSettings {

@@ -31,10 +31,10 @@ const FILES: &str = "n=0; while dd if=/dev/urandom of=f$((n % 40)) bs=64k count=
     n=$((n + 1)); [ $n = 3 ] && : > $0; done; exit 9";
 
 fn main() -> ExitCode {
-    let ext4 = [common::ext4 as common::Need, common::loop_devices, fuse];
-    let unshare = [common::ext4 as common::Need, common::loop_devices, fuse, || tool("unshare")];
-    let both = [common::ext4 as common::Need, common::xfs, common::loop_devices, fuse];
-    let sqlite = [common::ext4 as common::Need, common::loop_devices, fuse, || tool("sqlite3")];
+    let ext4 = [common::ext4 as common::Need, common::loop_devices, common::fuse];
+    let unshare = [common::ext4 as common::Need, common::loop_devices, common::fuse, || tool("unshare")];
+    let both = [common::ext4 as common::Need, common::xfs, common::loop_devices, common::fuse];
+    let sqlite = [common::ext4 as common::Need, common::loop_devices, common::fuse, || tool("sqlite3")];
     common::run(vec![
         common::test("live_built_in_workload_agrees", &ext4, built_in),
         common::test("live_sqlite_agrees", &sqlite, || {
@@ -48,10 +48,6 @@ fn main() -> ExitCode {
         common::test("live_device_killed_ends_with_an_error", &ext4, device_killed),
         common::test("live_refuses_wrong_arguments", &ext4, wrong_arguments),
     ])
-}
-
-fn fuse() -> Option<String> {
-    (!Path::new("/dev/fuse").exists()).then(|| "FUSE (modprobe fuse)".into())
 }
 
 fn tool(name: &str) -> Option<String> {

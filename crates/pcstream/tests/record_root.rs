@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         common::test("record_names_programs_behind_bind_mounts", &containers, bind_mounts),
         common::test(
             "record_names_programs_on_overlayfs",
-            &with(&[programs::gcc, programs::unshare, programs::overlayfs]),
+            &with(&[programs::gcc, programs::unshare, common::overlayfs]),
             overlay,
         ),
         common::test(

@@ -123,10 +123,20 @@ pub fn ext4() -> Option<String> {
     tool("mkfs.ext4").or_else(|| file_system("ext4"))
 }
 
+/// A kernel that knows overlayfs.
+pub fn overlayfs() -> Option<String> {
+    file_system("overlay")
+}
+
 /// zram with hot add.
 pub fn zram() -> Option<String> {
     (!Path::new("/sys/class/zram-control/hot_add").exists())
         .then(|| "zram (modprobe zram num_devices=0)".into())
+}
+
+/// FUSE.
+pub fn fuse() -> Option<String> {
+    (!Path::new("/dev/fuse").exists()).then(|| "FUSE (modprobe fuse)".into())
 }
 
 /// Loop devices.
@@ -139,7 +149,8 @@ fn tool(name: &str) -> Option<String> {
     (!dirs.iter().any(|dir| Path::new(dir).join(name).is_file())).then(|| name.into())
 }
 
-fn file_system(name: &str) -> Option<String> {
+/// A kernel that knows this file system.
+pub fn file_system(name: &str) -> Option<String> {
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     (!known.split_whitespace().any(|word| word == name)).then(|| format!("{name} in the kernel"))
 }

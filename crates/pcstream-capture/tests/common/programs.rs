@@ -45,7 +45,10 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Compiles a C program of this name into a directory.
+/// Where `pcstream.h` is.
+pub const WITH_LIBPCSTREAM: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../libpcstream");
+
+/// Compiles a C program of this name into a directory. Of several `-O` the last holds.
 pub fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (text, built) = (dir.join(format!("{name}.c")), dir.join(name));
     std::fs::write(&text, source).expect("it can be written");
@@ -72,11 +75,6 @@ pub fn runc() -> Option<String> {
 }
 pub fn unshare() -> Option<String> {
     program("unshare", "util-linux")
-}
-
-pub fn overlayfs() -> Option<String> {
-    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    (!known.split_whitespace().any(|word| word == "overlay")).then(|| "overlayfs in the kernel".into())
 }
 
 pub fn systemd() -> Option<String> {
