@@ -79,7 +79,8 @@ pub(crate) fn time_unit(seconds: f64) -> (f64, &'static str) {
     UNITS.into_iter().find(fits).unwrap_or(UNITS[5])
 }
 
-fn scaled(value: f64, base: f64, suffixes: &[&str]) -> String {
+/// A number with three digits and the suffix that suits it. Suffixes are apart by `base`.
+pub(crate) fn scaled(value: f64, base: f64, suffixes: &[&str]) -> String {
     let (mut value, mut index) = (value, 0);
     // 999.6 would print as "1000": the next suffix begins where rounding does.
     while value >= base - 0.5 && index + 1 < suffixes.len() {

@@ -4,7 +4,7 @@ use pcstream_replay::LaneResult;
 use pcstream_ssd::latency::LatencyHistogram;
 use pcstream_ssd::timing::{Arrivals, TimingResults};
 
-use crate::human::{count, page_bytes, percent};
+use crate::human::{count, page_bytes, percent, scaled};
 use crate::layout::Layout;
 use crate::table::Side::{Left, Right};
 use crate::table::{Column, within};
@@ -102,17 +102,7 @@ fn clock(timing: &TimingResults) -> String {
 
 /// A duration with three digits: `950 ns`, `1.25 ms`.
 pub(crate) fn duration(ns: u64) -> String {
-    let (value, unit) = match ns {
-        0..1_000 => return format!("{ns} ns"),
-        1_000..1_000_000 => (ns as f64 / 1e3, "us"),
-        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
-        _ => (ns as f64 / 1e9, "s"),
-    };
-    match value {
-        v if v < 9.995 => format!("{v:.2} {unit}"),
-        v if v < 99.95 => format!("{v:.1} {unit}"),
-        v => format!("{v:.0} {unit}"),
-    }
+    scaled(ns as f64, 1000.0, &[" ns", " us", " ms", " s"])
 }
 
 #[cfg(test)]
