@@ -17,12 +17,12 @@ use serde::Deserialize;
 
 use super::META_FILE;
 use super::check::EventCheck;
-use super::decode::{Layout, decode_events};
+use super::decode::{Layout, decode_contexts, decode_events, decode_files};
 use super::dir::Dir;
 use super::error::TraceError;
 use super::files::{CheckedFile, parse_segment_name, partial_path, read_meta_text};
 use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec};
-use super::table::{Table, TableRows, read_contexts, read_files};
+use super::table::{Table, TableRows, read_rows};
 use crate::meta::{FormatVersion, Meta, Totals};
 use crate::tables::{Batch, Context, File};
 
@@ -64,8 +64,8 @@ impl TraceReader {
             CheckedFile::open(path.join(name), sums).and_then(|file| Table::open(spec, file))
         };
         let (contexts, files, events) = (table(&CONTEXTS)?, table(&FILES)?, table(&EVENTS)?);
-        let contexts = read_contexts(&[Arc::new(contexts)])?;
-        let files = read_files(&[Arc::new(files)])?;
+        let contexts = read_rows(&[Arc::new(contexts)], decode_contexts)?;
+        let files = read_rows(&[Arc::new(files)], decode_files)?;
         let found = [contexts.len() as u64, files.len() as u64, events.rows()];
         let expected = [meta.totals.contexts, meta.totals.files, meta.totals.events];
         for ((what, found), expected) in ["contexts", "files", "events"].iter().zip(found).zip(expected) {
@@ -101,8 +101,8 @@ impl TraceReader {
             tables
         };
         let (contexts, files, events) = (open(&CONTEXTS), open(&FILES), open(&EVENTS));
-        let contexts = read_contexts(&contexts)?;
-        let files = read_files(&files)?;
+        let contexts = read_rows(&contexts, decode_contexts)?;
+        let files = read_rows(&files, decode_files)?;
         meta.totals = Totals::default();
         let (damage, readable) = (Some(damage.join("; ")), u64::MAX);
         Ok(TraceReader { path, meta: meta.clone(), damage, contexts, files, events, readable, _lock: None })

@@ -16,12 +16,11 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 
-use super::decode::{Layout, decode_contexts, decode_files, decoded_type};
+use super::decode::{Layout, decoded_type};
 use super::error::TraceError;
 use super::files::{CheckedFile, Window};
 use super::limits::{TableBudget, check_row_group};
 use super::schema::{EVENTS, TableSpec};
-use crate::tables::{Context, File};
 
 /// Events in a batch: small enough to stay in a core's cache on the way from decoder to consumer.
 const BATCH_EVENTS: usize = 8 * 1024;
@@ -155,22 +154,17 @@ impl TableRows {
     }
 }
 
-pub(super) fn read_contexts(tables: &[Arc<Table>]) -> Result<Vec<Context>, TraceError> {
-    let (mut rows, mut contexts) = (TableRows::new(tables.to_vec()), Vec::new());
+/// The rows of all these tables, as `decode` makes them.
+pub(super) fn read_rows<T>(
+    tables: &[Arc<Table>],
+    decode: fn(&Layout, &RecordBatch, &mut TableBudget, &mut Vec<T>) -> Result<(), TraceError>,
+) -> Result<Vec<T>, TraceError> {
+    let (mut rows, mut decoded) = (TableRows::new(tables.to_vec()), Vec::new());
     let mut budget = TableBudget::new(bytes_of(tables));
     while let Some((layout, batch)) = rows.next()? {
-        decode_contexts(&layout, &batch, &mut budget, &mut contexts)?;
+        decode(&layout, &batch, &mut budget, &mut decoded)?;
     }
-    Ok(contexts)
-}
-
-pub(super) fn read_files(tables: &[Arc<Table>]) -> Result<Vec<File>, TraceError> {
-    let (mut rows, mut files) = (TableRows::new(tables.to_vec()), Vec::new());
-    let mut budget = TableBudget::new(bytes_of(tables));
-    while let Some((layout, batch)) = rows.next()? {
-        decode_files(&layout, &batch, &mut budget, &mut files)?;
-    }
-    Ok(files)
+    Ok(decoded)
 }
 
 fn bytes_of(tables: &[Arc<Table>]) -> u64 {
