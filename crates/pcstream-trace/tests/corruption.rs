@@ -4,11 +4,11 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use common::{read, small};
+use common::{edit_meta, fixed, open_and_read, small};
 use parquet::arrow::ArrowWriter;
 use pcstream_trace::store::EventFault;
 use pcstream_trace::*;
@@ -16,26 +16,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const FILES: [&str; 4] = ["meta.json", "events.parquet", "contexts.parquet", "files.parquet"];
-
-/// A finished trace of `small()` in several row groups.
-fn fixed(dir: &Path) -> PathBuf {
-    let path = dir.join("t.pctrace");
-    let mut writer = TraceWriter::create(&path, Meta::new("d", 1000), false).unwrap();
-    writer.set_row_group_rows(60);
-    writer.write_batch(&small()).unwrap();
-    writer.finish(None).unwrap().path
-}
-
-fn open_and_read(path: &Path) -> Result<Batch, TraceError> {
-    TraceReader::open(path).and_then(|reader| read(&reader))
-}
-
-fn edit_meta(path: &Path, edit: impl FnOnce(&mut Value)) {
-    let file = path.join("meta.json");
-    let mut meta: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    edit(&mut meta);
-    fs::write(file, serde_json::to_vec(&meta).unwrap()).unwrap();
-}
 
 #[test]
 fn every_truncation_is_found() {

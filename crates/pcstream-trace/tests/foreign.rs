@@ -5,11 +5,11 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use common::{read, small};
+use common::{edit_meta, fixed, open_and_read, small};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
@@ -19,29 +19,12 @@ use serde_json::{Value, json};
 
 const TABLES: [&str; 3] = ["events.parquet", "contexts.parquet", "files.parquet"];
 
-fn fixed(dir: &Path) -> PathBuf {
-    let mut writer = TraceWriter::create(dir.join("t.pctrace"), Meta::new("d", 1000), false).unwrap();
-    writer.write_batch(&small()).unwrap();
-    writer.finish(None).unwrap().path
-}
-
-fn edit_meta(path: &Path, edit: impl FnOnce(&mut Value)) {
-    let file = path.join("meta.json");
-    let mut meta: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    edit(&mut meta);
-    fs::write(file, serde_json::to_vec(&meta).unwrap()).unwrap();
-}
-
 fn write_table(file: &Path, batches: &[RecordBatch], compression: Compression) {
     let properties = WriterProperties::builder().set_compression(compression).build();
     let file = fs::File::create(file).unwrap();
     let mut writer = ArrowWriter::try_new(file, batches[0].schema(), Some(properties)).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
     writer.close().unwrap();
-}
-
-fn open_and_read(path: &Path) -> Result<Batch, TraceError> {
-    TraceReader::open(path).and_then(|reader| read(&reader))
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Traces for tests.
 #![allow(dead_code)] // every test file uses another part
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use pcstream_trace::*;
 use proptest::prelude::*;
+use serde_json::Value;
 
 /// Size of the device of test traces, in pages.
 pub const DEVICE_PAGES: u64 = 1 << 40;
@@ -142,4 +146,24 @@ pub fn join(batches: impl IntoIterator<Item = Batch>) -> Batch {
 /// All batches of a trace, joined.
 pub fn read(reader: &TraceReader) -> Result<Batch, TraceError> {
     Ok(join(reader.batches().collect::<Result<Vec<_>, _>>()?))
+}
+
+/// A finished trace of `small()` in several row groups.
+pub fn fixed(dir: &Path) -> PathBuf {
+    let path = dir.join("t.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("d", 1000), false).unwrap();
+    writer.set_row_group_rows(60);
+    writer.write_batch(&small()).unwrap();
+    writer.finish(None).unwrap().path
+}
+
+pub fn open_and_read(path: &Path) -> Result<Batch, TraceError> {
+    TraceReader::open(path).and_then(|reader| read(&reader))
+}
+
+pub fn edit_meta(path: &Path, edit: impl FnOnce(&mut Value)) {
+    let file = path.join("meta.json");
+    let mut meta: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    edit(&mut meta);
+    fs::write(file, serde_json::to_vec(&meta).unwrap()).unwrap();
 }
