@@ -117,26 +117,6 @@ impl MqParams {
             ..MqParams::default()
         }
     }
-
-    /// Named readings to sweep over, the default first.
-    pub fn readings() -> Vec<(&'static str, MqParams)> {
-        let default = MqParams::default;
-        let sepbit = MqParams::of_sepbit;
-        let halving = || MqParams { count: MqCount::Halve, ..sepbit() };
-        vec![
-            ("default", default()),
-            ("chunk-256k", MqParams { chunk_pages: Chunk::Pages(64), ..default() }),
-            ("chunk-4m", MqParams { chunk_pages: Chunk::Pages(1024), ..default() }),
-            ("scaled", MqParams { chunk_pages: Chunk::Scaled, ..default() }),
-            ("sepbit", MqParams { level: LevelRule::Floor(LogBase::E), ..sepbit() }),
-            ("keeping", sepbit()),
-            ("keeping-scaled", MqParams { chunk_pages: Chunk::Scaled, ..sepbit() }),
-            ("before-promotion", MqParams { read: MqRead::BeforePromotion, ..sepbit() }),
-            ("halving", halving()),
-            ("halving-pages", MqParams { clock: MqClock::Pages, ..halving() }),
-            ("halving-scaled", MqParams { chunk_pages: Chunk::Scaled, ..halving() }),
-        ]
-    }
 }
 
 choices!(MqRead: AfterPromotion = "after-promotion", BeforePromotion = "before-promotion");
@@ -161,7 +141,22 @@ impl Parameters for MqParams {
     ];
 
     fn readings() -> Vec<(&'static str, MqParams)> {
-        MqParams::readings()
+        let default = MqParams::default;
+        let sepbit = MqParams::of_sepbit;
+        let halving = || MqParams { count: MqCount::Halve, ..sepbit() };
+        vec![
+            ("default", default()),
+            ("chunk-256k", MqParams { chunk_pages: Chunk::Pages(64), ..default() }),
+            ("chunk-4m", MqParams { chunk_pages: Chunk::Pages(1024), ..default() }),
+            ("scaled", MqParams { chunk_pages: Chunk::Scaled, ..default() }),
+            ("sepbit", MqParams { level: LevelRule::Floor(LogBase::E), ..sepbit() }),
+            ("keeping", sepbit()),
+            ("keeping-scaled", MqParams { chunk_pages: Chunk::Scaled, ..sepbit() }),
+            ("before-promotion", MqParams { read: MqRead::BeforePromotion, ..sepbit() }),
+            ("halving", halving()),
+            ("halving-pages", MqParams { clock: MqClock::Pages, ..halving() }),
+            ("halving-scaled", MqParams { chunk_pages: Chunk::Scaled, ..halving() }),
+        ]
     }
 
     fn reads_addresses(&self, superblock_pages: u32) -> bool {

@@ -86,9 +86,42 @@ impl Default for SfrParams {
     }
 }
 
-impl SfrParams {
-    /// Named readings to sweep over, the default first.
-    pub fn readings() -> Vec<(&'static str, SfrParams)> {
+choices!(SfrOrder: DecayThenCount = "decay-then-count", CountThenDecay = "count-then-decay");
+choices!(SfrRead: AfterUpdate = "after-update", BeforeUpdate = "before-update");
+choices!(SfrArithmetic: Real = "real", Whole = "whole");
+
+/// `16384` pages, or `30000000000ns`.
+impl Value for SfrDecay {
+    fn read(text: &str) -> Result<Self, String> {
+        let (number, make): (&str, fn(u64) -> SfrDecay) = match text.strip_suffix("ns") {
+            Some(number) => (number, SfrDecay::Nanoseconds),
+            None => (text, SfrDecay::Pages),
+        };
+        number.parse().map(make).map_err(|_| "a number of pages, or nanoseconds such as 30000000000ns".into())
+    }
+
+    fn show(&self) -> String {
+        match self {
+            SfrDecay::Pages(pages) => pages.to_string(),
+            SfrDecay::Nanoseconds(time) => format!("{time}ns"),
+        }
+    }
+}
+
+#[rustfmt::skip]
+impl Parameters for SfrParams {
+    const LIST: &'static [Parameter<SfrParams>] = &[
+        parameter!(SfrParams, chunk_pages, "pages, page, or scaled", "size of a chunk; scaled is 1/1049 superblock", "as autostream-mq; SepBIT and BlueDBM: 512"),
+        parameter!(SfrParams, decay, "pages, or ns", "what halves a count", "SepBIT: 64 MiB; BlueDBM: 30 s"),
+        parameter!(SfrParams, level, "floor-BASE, ceil-2", "from a count to a stream", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
+        parameter!(SfrParams, order, SfrOrder::CHOICES, "in which order a count decays and grows", "SepBIT; BlueDBM: count-then-decay"),
+        parameter!(SfrParams, read, SfrRead::CHOICES, "when the stream of a write is read", "SepBIT; BlueDBM: before-update"),
+        parameter!(SfrParams, arithmetic, SfrArithmetic::CHOICES, "how exactly decay is computed", "this project; SepBIT and BlueDBM: whole"),
+        parameter!(SfrParams, span, Span::CHOICES, "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
+        parameter!(SfrParams, sequential, "true, false", "whether a write that follows the previous one keeps its stream", "SYSTOR'17"),
+    ];
+
+    fn readings() -> Vec<(&'static str, SfrParams)> {
         let default = SfrParams::default;
         let seconds = |s: u64| SfrDecay::Nanoseconds(s * 1_000_000_000);
         vec![
@@ -138,46 +171,6 @@ impl SfrParams {
             ),
             ("scaled", SfrParams { chunk_pages: Chunk::Scaled, ..default() }),
         ]
-    }
-}
-
-choices!(SfrOrder: DecayThenCount = "decay-then-count", CountThenDecay = "count-then-decay");
-choices!(SfrRead: AfterUpdate = "after-update", BeforeUpdate = "before-update");
-choices!(SfrArithmetic: Real = "real", Whole = "whole");
-
-/// `16384` pages, or `30000000000ns`.
-impl Value for SfrDecay {
-    fn read(text: &str) -> Result<Self, String> {
-        let (number, make): (&str, fn(u64) -> SfrDecay) = match text.strip_suffix("ns") {
-            Some(number) => (number, SfrDecay::Nanoseconds),
-            None => (text, SfrDecay::Pages),
-        };
-        number.parse().map(make).map_err(|_| "a number of pages, or nanoseconds such as 30000000000ns".into())
-    }
-
-    fn show(&self) -> String {
-        match self {
-            SfrDecay::Pages(pages) => pages.to_string(),
-            SfrDecay::Nanoseconds(time) => format!("{time}ns"),
-        }
-    }
-}
-
-#[rustfmt::skip]
-impl Parameters for SfrParams {
-    const LIST: &'static [Parameter<SfrParams>] = &[
-        parameter!(SfrParams, chunk_pages, "pages, page, or scaled", "size of a chunk; scaled is 1/1049 superblock", "as autostream-mq; SepBIT and BlueDBM: 512"),
-        parameter!(SfrParams, decay, "pages, or ns", "what halves a count", "SepBIT: 64 MiB; BlueDBM: 30 s"),
-        parameter!(SfrParams, level, "floor-BASE, ceil-2", "from a count to a stream", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
-        parameter!(SfrParams, order, SfrOrder::CHOICES, "in which order a count decays and grows", "SepBIT; BlueDBM: count-then-decay"),
-        parameter!(SfrParams, read, SfrRead::CHOICES, "when the stream of a write is read", "SepBIT; BlueDBM: before-update"),
-        parameter!(SfrParams, arithmetic, SfrArithmetic::CHOICES, "how exactly decay is computed", "this project; SepBIT and BlueDBM: whole"),
-        parameter!(SfrParams, span, Span::CHOICES, "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
-        parameter!(SfrParams, sequential, "true, false", "whether a write that follows the previous one keeps its stream", "SYSTOR'17"),
-    ];
-
-    fn readings() -> Vec<(&'static str, SfrParams)> {
-        SfrParams::readings()
     }
 
     fn reads_addresses(&self, superblock_pages: u32) -> bool {
