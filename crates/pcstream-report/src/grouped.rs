@@ -43,29 +43,10 @@ pub enum GroupBy {
     Kind,
 }
 
-impl GroupBy {
-    /// All of them.
-    pub const ALL: [GroupBy; 6] = [
-        GroupBy::Function,
-        GroupBy::File,
-        GroupBy::Program,
-        GroupBy::Thread,
-        GroupBy::Directory,
-        GroupBy::Kind,
-    ];
-
-    /// The name on the command line, and above a column.
-    pub fn name(self) -> &'static str {
-        match self {
-            GroupBy::Function => "function",
-            GroupBy::File => "file",
-            GroupBy::Program => "program",
-            GroupBy::Thread => "thread",
-            GroupBy::Directory => "directory",
-            GroupBy::Kind => "kind",
-        }
-    }
-}
+pcstream_trace::named!(GroupBy:
+    Function = "function", File = "file", Program = "program", Thread = "thread",
+    Directory = "directory", Kind = "kind"
+);
 
 /// What one group wrote.
 #[derive(Clone, Debug, Serialize)]

@@ -31,6 +31,11 @@ pub enum Op {
     Exit = 5,
 }
 
+crate::named!(Op:
+    Write = "write", Discard = "discard", Read = "read", Flush = "flush",
+    WriteZeroes = "write_zeroes", Exit = "exit"
+);
+
 /// What the written pages are to the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -50,44 +55,16 @@ pub enum Kind {
     OtherMetadata = 5,
 }
 
+crate::named!(Kind:
+    Data = "data", Journal = "journal", Inode = "inode", Directory = "directory",
+    Bitmap = "bitmap", OtherMetadata = "other"
+);
+
 impl Op {
-    /// Every operation, in the order of its stored number.
-    pub const ALL: [Op; 6] = [Op::Write, Op::Discard, Op::Read, Op::Flush, Op::WriteZeroes, Op::Exit];
-
-    /// The name used in traces and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Write => "write",
-            Op::Discard => "discard",
-            Op::Read => "read",
-            Op::Flush => "flush",
-            Op::WriteZeroes => "write_zeroes",
-            Op::Exit => "exit",
-        }
-    }
-
     /// Whether it is about pages.
     #[inline]
     pub fn has_pages(self) -> bool {
         !matches!(self, Op::Flush | Op::Exit)
-    }
-}
-
-impl Kind {
-    /// Every kind, in the order of its stored number.
-    pub const ALL: [Kind; 6] =
-        [Kind::Data, Kind::Journal, Kind::Inode, Kind::Directory, Kind::Bitmap, Kind::OtherMetadata];
-
-    /// The name used in traces and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Data => "data",
-            Kind::Journal => "journal",
-            Kind::Inode => "inode",
-            Kind::Directory => "directory",
-            Kind::Bitmap => "bitmap",
-            Kind::OtherMetadata => "other",
-        }
     }
 }
 
@@ -110,6 +87,11 @@ pub enum Life {
     Extreme = 5,
 }
 
+crate::named!(Life:
+    NotSet = "not_set", None = "none", Short = "short", Medium = "medium", Long = "long",
+    Extreme = "extreme"
+);
+
 /// What a program asked of the device for what it writes, as it stood in the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WriteHint {
@@ -131,27 +113,12 @@ impl WriteHint {
 }
 
 impl Life {
-    /// Every hint, in the order of the kernel's number.
-    pub const ALL: [Life; 6] =
-        [Life::NotSet, Life::None, Life::Short, Life::Medium, Life::Long, Life::Extreme];
     /// Those that name a lifetime, the shortest first.
     pub const TIMED: [Life; 4] = [Life::Short, Life::Medium, Life::Long, Life::Extreme];
 
     /// Its index in [`Life::TIMED`]; `None`: it names no lifetime.
     pub fn class(self) -> Option<usize> {
         (self as usize).checked_sub(Life::Short as usize)
-    }
-
-    /// The name used in traces and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Life::NotSet => "not_set",
-            Life::None => "none",
-            Life::Short => "short",
-            Life::Medium => "medium",
-            Life::Long => "long",
-            Life::Extreme => "extreme",
-        }
     }
 
     /// The kernel's name of its number, without the prefix `RWH_WRITE_LIFE_`.

@@ -11,6 +11,7 @@ pub mod generators;
 pub mod ids;
 pub mod import;
 pub mod meta;
+mod named;
 pub mod paths;
 #[cfg(feature = "store")]
 pub mod store;

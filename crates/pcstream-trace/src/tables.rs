@@ -32,31 +32,10 @@ pub enum Unwind {
     Cut = 6,
 }
 
-impl Unwind {
-    /// Every way, in the order of its stored number.
-    pub const ALL: [Unwind; 7] = [
-        Unwind::None,
-        Unwind::FramePointer,
-        Unwind::Scan,
-        Unwind::Label,
-        Unwind::Exact,
-        Unwind::Runtime,
-        Unwind::Cut,
-    ];
-
-    /// The name used in traces and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unwind::None => "none",
-            Unwind::FramePointer => "fp",
-            Unwind::Scan => "scan",
-            Unwind::Label => "label",
-            Unwind::Exact => "exact",
-            Unwind::Runtime => "runtime",
-            Unwind::Cut => "cut",
-        }
-    }
-}
+crate::named!(Unwind:
+    None = "none", FramePointer = "fp", Scan = "scan", Label = "label", Exact = "exact",
+    Runtime = "runtime", Cut = "cut"
+);
 
 /// One return address of a call path, relative to its module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

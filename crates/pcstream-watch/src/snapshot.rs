@@ -207,23 +207,12 @@ pub enum SortBy {
     File,
 }
 
+pcstream_trace::named!(SortBy:
+    Rate = "rate", Total = "total", Lifetime = "lifetime", Stream = "stream",
+    Program = "program", File = "file"
+);
+
 impl SortBy {
-    /// All of them, in the order in which a key steps through them.
-    pub const ALL: [SortBy; 6] =
-        [SortBy::Rate, SortBy::Total, SortBy::Lifetime, SortBy::Stream, SortBy::Program, SortBy::File];
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            SortBy::Rate => "rate",
-            SortBy::Total => "total",
-            SortBy::Lifetime => "lifetime",
-            SortBy::Stream => "stream",
-            SortBy::Program => "program",
-            SortBy::File => "file",
-        }
-    }
-
     fn compare(self, a: &ContextNow, b: &ContextNow) -> Ordering {
         let lifetime = |row: &ContextNow| row.lifetimes.map_or(u64::MAX, |q| q.p50);
         match self {
