@@ -17,7 +17,7 @@ use pcstream_placement::SavedTable;
 use pcstream_placement::parameter::Value as _;
 use pcstream_placement::pcstream::key::KeySource;
 use pcstream_placement::pcstream::table::ENTRY_BYTES;
-use pcstream_placement::saved_table::TableError;
+use pcstream_placement::saved_table::{MAX_BYTES, TableError};
 use pcstream_system::trusted_file::{Untrusted, open_regular};
 use thiserror::Error;
 
@@ -25,8 +25,6 @@ use crate::lock::{Lock, NotLocked};
 
 /// Where tables of daemons lie.
 pub const TABLES: &str = "/var/lib/pcstream";
-/// Longest file, in MiB: four million contexts.
-const MAX_MIB: u64 = 64;
 
 /// Why a table cannot be used.
 #[derive(Debug, Error)]
@@ -50,7 +48,7 @@ pub enum TableFileError {
         source: TableError,
     },
     /// It is longer than a table can be.
-    #[error("the table {path} has more than {MAX_MIB} MiB. Give another file with --table, or move this one away", path = path.display())]
+    #[error("the table {path} has more than {} MiB. Give another file with --table, or move this one away", MAX_BYTES >> 20, path = path.display())]
     TooLong {
         /// Where it lies.
         path: PathBuf,
@@ -229,9 +227,9 @@ impl TableFile {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        let read = (&file).take((MAX_MIB << 20) + 1).read_to_end(&mut bytes);
+        let read = (&file).take(MAX_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(|e| self.error("read it", e))?;
-        if bytes.len() as u64 > MAX_MIB << 20 {
+        if bytes.len() as u64 > MAX_BYTES {
             return Err(TableFileError::TooLong { path: self.path.clone() });
         }
         let damaged = |source| TableFileError::Damaged { path: self.path.clone(), source };
@@ -440,7 +438,7 @@ mod tests {
         std::fs::write(&path, "no table").expect("written");
         let error = file.read_new().expect_err("damaged").to_string();
         assert!(error.contains("no saved table") && error.contains("--table"), "{error}");
-        let long = std::fs::File::create(&path).and_then(|file| file.set_len((MAX_MIB << 20) + 1));
+        let long = std::fs::File::create(&path).and_then(|file| file.set_len(MAX_BYTES + 1));
         long.expect("a file without data");
         let error = file.read_new().expect_err("too long").to_string();
         assert!(error.contains("more than 64 MiB") && error.contains("--table"), "{error}");

@@ -3,15 +3,13 @@
 use std::path::Path;
 
 use pcstream_placement::Rules;
+use pcstream_placement::saved_table::MAX_BYTES;
 use pcstream_report::settings::{GivenFile, Settings};
 
 use crate::args::{FitArgs, MeasureArgs, SchemeOptions, SimulationArgs};
 use crate::failure::Failure;
 use crate::small_file;
 use crate::values::Prefill;
-
-/// Longest file that a flag names: the longest saved table.
-const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// What `args` and `fit` ask for.
 pub fn settings(args: &SimulationArgs, fit: &FitArgs) -> Result<Settings, Failure> {
@@ -56,7 +54,7 @@ pub fn contents(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     if !path.is_file() {
         return Ok(None);
     }
-    let bytes = small_file::read_bytes(path, MAX_FILE_BYTES, "rules or a saved table");
+    let bytes = small_file::read_bytes(path, MAX_BYTES, "rules or a saved table");
     let refuse = |error: anyhow::Error| Failure::wrong_arguments(error.context(path.display().to_string()));
     bytes.map(Some).map_err(refuse)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use pcstream_placement::parameter::Value as _;
 use pcstream_placement::pcstream::key::KeySource;
-use pcstream_placement::saved_table::SavedTable;
+use pcstream_placement::saved_table::{MAX_BYTES, SavedTable};
 use pcstream_trace::{Context, ContextId};
 
 use crate::failure::Failure;
@@ -17,8 +17,6 @@ use crate::whole_file::WholeFile;
 
 /// Schemes whose tables are of program contexts, in the order in which one is chosen.
 const LEARNERS: [&str; 4] = ["pcstream", "pcstream-tree", "pcstream-paper", "pcstream-kinds"];
-/// Longest file: four million contexts.
-const MAX_BYTES: u64 = 64 << 20;
 
 /// A saved table; whether it is one is for the scheme to say.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -25,6 +25,9 @@ use pcstream_trace::Signature;
 pub use format::TableError;
 pub use key::KeySource;
 
+/// Longest table that is read: four million contexts.
+pub const MAX_BYTES: u64 = 64 << 20;
+
 /// An expected lifetime in pages written by the host; at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lifetime(NonZeroU32);
