@@ -10,7 +10,7 @@ test lint: export PCSTREAM_WERROR = 1
 CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 # Shell scripts by their first line.
-SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm packaging)
+SCRIPTS = $(shell git grep -lE '^\#(!/bin/(ba)?sh| shellcheck shell=)' -- scripts .ci jvm packaging)
 # C that clang-format lays out. The BPF program has tables of comments, which are laid out by hand.
 C_FILES = $(shell git ls-files '*.c' '*.h' ':!crates/pcstream-capture/bpf')
 
