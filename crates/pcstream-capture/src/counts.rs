@@ -76,6 +76,7 @@ fn statistics_of(of: impl Fn(Counter) -> u64, counts: &JoinCounts) -> BTreeMap<S
         ("signatures_shared", counts.collisions),
         ("pages_of_others", counts.others_pages),
         ("pages_of_swap", counts.swap_pages),
+        ("uncovered_bytes", counts.uncovered_bytes),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_string(), value))

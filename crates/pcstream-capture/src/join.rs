@@ -48,6 +48,8 @@ pub struct JoinCounts {
     pub others_pages: u64,
     /// … of memory that was swapped out to a file.
     pub swap_pages: u64,
+    /// Bytes of written pages that no request covered: it wrote a part of the page.
+    pub uncovered_bytes: u64,
     /// Pages discarded.
     pub discarded_pages: u64,
     /// Events made.

@@ -1,6 +1,6 @@
 //! What the user should know of a capture besides its results, in sentences.
 
-use pcstream_trace::Context;
+use pcstream_trace::{Context, PAGE_BYTES};
 
 use crate::buffers::Probe;
 use crate::join::JoinCounts;
@@ -69,7 +69,7 @@ pub(crate) fn left_running(processes: &[(u32, String)]) -> Vec<String> {
 
 /// What was written by whom that nothing more is known of.
 pub(crate) fn of_counts(counts: &JoinCounts) -> Vec<String> {
-    [others(counts), swap(counts)].into_iter().flatten().collect()
+    [others(counts), swap(counts), parts_of_pages(counts)].into_iter().flatten().collect()
 }
 
 /// What an attached capture does not tell apart.
@@ -92,6 +92,19 @@ fn swap(counts: &JoinCounts) -> Option<String> {
             "{:.1} % of what was written is memory that was swapped out to a file of this file system; it counts as metadata \
              (other)",
             100.0 * swap as f64 / all.max(1) as f64
+        )
+    })
+}
+
+/// Logs of 512-byte blocks, such as that of XFS, are written by parts of pages.
+fn parts_of_pages(counts: &JoinCounts) -> Option<String> {
+    const WORTH_A_WORD: f64 = 0.1;
+    let share = counts.uncovered_bytes as f64 / (counts.written_pages * PAGE_BYTES).max(1) as f64;
+    (share > WORTH_A_WORD).then(|| {
+        format!(
+            "writes of parts of pages of 4 KiB count as whole pages: the device was given {:.1} % of what is reported as \
+             written",
+            100.0 * (1.0 - share)
         )
     })
 }

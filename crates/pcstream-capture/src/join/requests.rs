@@ -1,7 +1,7 @@
 //! Requests become events: pages, owner, kind.
 
 use pcstream_fs::layout::MetadataHint;
-use pcstream_trace::{Context, ContextId, Event, FileId, Kind, Lba, Op, WriteHint};
+use pcstream_trace::{Context, ContextId, Event, FileId, Kind, Lba, Op, PAGE_BYTES, WriteHint};
 
 use super::Joiner;
 use crate::wire::{self, IoRecord, IoSource};
@@ -40,6 +40,10 @@ impl Joiner {
         };
         let (context, file) = if owned { self.owner(record, op) } else { (ContextId::NONE, FileId::NONE) };
         self.count(op, kind, pages, context);
+        if op == Op::Write {
+            self.counts.uncovered_bytes +=
+                (u64::from(pages) * PAGE_BYTES).saturating_sub(record.bytes.into());
+        }
         if op == Op::Write && IoSource(record.owner.source) == IoSource::SOURCE_SWAP {
             self.counts.swap_pages += u64::from(pages);
         }

@@ -49,6 +49,7 @@ fn partial_pages_are_written_whole_and_not_discarded() {
     assert_eq!((events[1].lba, events[1].pages, events[1].op), (Lba(1), 1, Op::Discard));
     assert_eq!(events[0].kind, Kind::Journal);
     assert_eq!(events[0].time_ns, 4_000);
+    assert_eq!(join.counts().uncovered_bytes, 7 * 512);
 }
 
 #[test]
