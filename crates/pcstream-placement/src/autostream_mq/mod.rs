@@ -8,8 +8,8 @@
 //! do, or pages written.
 //!
 //! The paper's body leaves details open, and public implementations differ. Each difference is a
-//! field of [`MqParams`]; its readings are whole readings to sweep over, so that the
-//! best of them can stand beside the default.
+//! field of [`MqParams`]; its readings are whole sets of them, to sweep over, so that the best can
+//! stand beside the default.
 //!
 //! Invariants: a chunk is in exactly one queue; queues are ordered by the time of joining.
 //!

@@ -8,7 +8,7 @@
 //! Units: chunks in pages, t in pages written by the host or in nanoseconds.
 //!
 //! Public implementations differ in every step; each difference is a field of [`SfrParams`], and
-//! [`SfrParams::readings`] lists whole readings to sweep over.
+//! its readings are whole sets of them, to sweep over.
 //!
 //! Known weaknesses: blind to append-only and write-once data. "The previous write" is the
 //! device's, so that two interleaved sequential writers hide each other. One entry of 16 bytes per
