@@ -77,7 +77,7 @@ pub fn capture(
     let journal_is_elsewhere = layout.journal_is_elsewhere();
     join.borrow_mut().joiner.begin(layout);
     place.raw_file().into_iter().for_each(|(number, path)| join.borrow_mut().joiner.device(number, path));
-    let mut run = Run::new(&session, reader, join, observer, options);
+    let mut run = Run::new(&session, reader, join, observer, &place, options);
 
     let followed = match writer {
         Writer::Command(words) => run.follow(start(words, &place, options)?, &place, &interrupts),

@@ -146,7 +146,7 @@ impl Place {
 
     /// Whether it is mounted still, and works: one that was there already belongs to others.
     pub(crate) fn is_working(&self) -> bool {
-        if self.fs.is_some() { is_working(self.number) } else { is_there(self.number) }
+        if self.fs.is_some() { is_working(self.number, &self.directory) } else { is_there(self.number) }
     }
 
     /// What happened to one that does not work any more.

@@ -80,7 +80,6 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         reloading: false,
         server: None,
         gone: false,
-        mounted: false,
         ui,
     };
     let captured = capture::capture(&options, &*signals.count, &mut placing);

@@ -11,6 +11,8 @@ mod programs;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::thread;
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
         common::test("record_goes_on_with_a_larger_device", &needs, larger_device),
         common::test("record_goes_on_with_a_larger_xfs", &xfs, larger_xfs),
         common::test("record_says_what_its_command_leaves_running", &needs, left_running),
+        common::test("record_and_place_say_that_a_file_system_came", &needs, mounted_meanwhile),
+        common::test("record_ends_when_an_xfs_is_shut_down", &xfs, shut_down),
         common::test("record_and_place_killed_leave_the_command_running", &needs, killed),
         common::test("record_keeps_a_burst_before_a_long_silence", &needs, burst),
         common::test("run_simulates_a_device_that_grew", &xfs, larger_run),
@@ -313,6 +317,62 @@ fn left_running() {
         let name = format!("(pid {left}), which the command left running, goes on");
         assert_said(&output, 0, &[&name, &format!("attach to it with --pid {left}")]);
     }
+}
+
+/// Without a word all writes to its files would be of nobody.
+fn mounted_meanwhile() {
+    let (disk, dir) = (Disk::unformatted(64), TempDir::new().expect("a directory"));
+    let (device, at, go) = (disk.device(), dir.path().join("mount"), dir.path().join("go"));
+    let trace = dir.path().join("t.pctrace");
+    fs::create_dir(&at).expect("made");
+    disk::succeed("mkfifo", &[text(&go)]);
+    // It stays until the test has seen the remark.
+    let script = "mkfs.ext4 -q -F -b 4096 \"$0\" && mount \"$0\" \"$1\" && read line < \"$2\"; umount \"$1\"";
+    let on = ["--on", device, "--", "sh", "-c", script, device, text(&at), text(&go)];
+    for words in [&["record", "-o", text(&trace)][..], &["place", "--sink", "none"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        let mut pcstream = command
+            .args(words)
+            .args(on)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut lines =
+            BufReader::new(pcstream.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+        let expected = format!("was mounted at {} meanwhile", at.display());
+        let said = lines.any(|line| line.contains(&expected));
+        // The command reads only if there is something to wait for.
+        let _ = fs::OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&go)
+            .map(|mut go| go.write_all(b"go\n"));
+        lines.for_each(drop);
+        assert!(said && pcstream.wait().expect("it ends").success(), "{words:?}");
+    }
+}
+
+/// A file system that failed would be watched for ever.
+fn shut_down() {
+    const XFS_IOC_GOINGDOWN: libc::c_ulong = 0x8004_587d;
+    let (disk, dir) =
+        (Disk::made(400, &["mkfs.xfs", "-q", "-f"], "discard"), TempDir::new().expect("a directory"));
+    let trace = dir.path().join("t.pctrace");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    recorder.args(["record", "--on", text(&disk.mount_point()), "-o", text(&trace)]).stdin(Stdio::null());
+    let mut recorder = recorder.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut said = BufReader::new(recorder.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+    assert!(said.next().is_some_and(|line| line.contains("recording writes to")));
+    let directory = File::open(disk.mount_point()).expect("it is there");
+    let no_log_flush: u32 = 2;
+    // SAFETY: the call reads one number, which lives until it returns.
+    let done = unsafe { libc::ioctl(directory.as_raw_fd(), XFS_IOC_GOINGDOWN, &raw const no_log_flush) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    drop(directory);
+    let said: Vec<String> = said.collect();
+    assert!(said.iter().any(|line| line.contains("was unmounted or failed")), "{said:?}");
+    recorder.wait().expect("it ends");
 }
 
 /// A database that was started by `nohup pcstream` outlives a terminal, and pcstream itself.

@@ -143,6 +143,10 @@ pub trait Observer {
     fn ended(&mut self) {}
     /// A few times a second.
     fn progress(&mut self, progress: &Progress);
+    /// What the user should know now.
+    fn remark(&mut self, text: &str) {
+        let _ = text;
+    }
     /// Contexts that were in batches and have the names of their functions now, if [`CaptureOptions::live_names`] is set.
     fn named(&mut self, contexts: &[Context]) {
         let _ = contexts;

@@ -9,6 +9,8 @@ use std::process::ExitStatus;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::mounted_meanwhile;
 use pcstream_trace::{Batch, PAGE_BYTES};
 
 use super::{CaptureError, CaptureOptions, ENDED_AS_ASKED, Observer, Progress, Subject, sync};
@@ -32,6 +34,8 @@ const BATCH_EVENTS: usize = 16384;
 const POLL: Duration = Duration::from_millis(50);
 /// Time between progress reports.
 const PROGRESS: Duration = Duration::from_millis(200);
+/// Time between two looks for a file system on a device without one.
+const LOOK: Duration = Duration::from_secs(1);
 /// Why what was written has not reached the device.
 const IN_USE: &str =
     "the file system was unmounted here, and is still in use (umount -l, or another mount namespace)";
@@ -81,6 +85,10 @@ pub(super) struct Run<'a, 'obj> {
     observer: &'a mut dyn Observer,
     began: Instant,
     reported: Option<Instant>,
+    /// The device, if it has no file system, or none that was seen.
+    raw: Option<DeviceNumber>,
+    /// When it was looked for one.
+    looked: Instant,
     /// The scratch file system was full at the end.
     full: bool,
     /// See `CaptureOptions`.
@@ -109,6 +117,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         reader: Reader<'a>,
         join: Rc<RefCell<Join>>,
         observer: &'a mut dyn Observer,
+        place: &Place,
         options: &CaptureOptions,
     ) -> Run<'a, 'obj> {
         let began = Instant::now();
@@ -123,6 +132,8 @@ impl<'a, 'obj> Run<'a, 'obj> {
             observer,
             began,
             reported: None,
+            raw: place.fs.is_none().then_some(place.number),
+            looked: began,
             full: false,
             unsynced: None,
             error: None,
@@ -225,6 +236,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
 
     /// Says to the observer that what was followed has ended.
     pub(super) fn say_ended(&mut self, ending: Result<Ending, CaptureError>) -> Result<Ending, CaptureError> {
+        self.look_for_mount();
         self.observer.ended();
         ending
     }
@@ -370,7 +382,19 @@ impl<'a, 'obj> Run<'a, 'obj> {
         Ok(())
     }
 
+    /// Says once that a device without a file system has one by now.
+    fn look_for_mount(&mut self) {
+        self.looked = Instant::now();
+        if let Some(said) = self.raw.and_then(mounted_meanwhile) {
+            self.raw = None;
+            self.observer.remark(&said);
+        }
+    }
+
     fn report(&mut self) {
+        if self.looked.elapsed() >= LOOK {
+            self.look_for_mount();
+        }
         if self.reported.is_some_and(|at| at.elapsed() < PROGRESS) {
             return;
         }

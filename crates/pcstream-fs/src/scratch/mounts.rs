@@ -203,11 +203,13 @@ pub(super) fn mounted_at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mo
 }
 
 /// Whether a file system on this device is mounted, as this process sees it, and works: neither has the device vanished nor
-/// was the file system shut down after an error (ext4 says so from Linux 6.15 on). True if that cannot be found out.
-pub fn is_working(device: DeviceNumber) -> bool {
+/// was the file system shut down after an error. ext4 says so from Linux 6.15 on; an XFS that was shut down answers nothing.
+/// `directory` is one of it, such as where it was mounted.
+pub fn is_working(device: DeviceNumber, directory: &Path) -> bool {
     let works = |mount: &Mount| mount.device == device && !mount.has_option("shutdown");
     Path::new(&format!("/sys/dev/block/{device}")).exists()
         && read_mounts().map_or(true, |mounts| mounts.iter().any(works))
+        && directory_on(device, directory).is_some_and(|directory| rustix::fs::stat(&directory).is_ok())
 }
 
 /// A directory of the file system on this device: this one, or else where it is mounted, as this process sees it.

@@ -321,6 +321,11 @@ impl Observer for Recorder<'_> {
         Ok(())
     }
 
+    fn remark(&mut self, text: &str) {
+        let on = self.args.on().map_or(String::new(), |on| format!("{}: ", on.display()));
+        self.bar.suspend(|| self.ui.remark(&format!("{on}{text}")));
+    }
+
     fn progress(&mut self, progress: &Progress) {
         // No batch comes while nobody writes. An error comes again with a later one, or at the end.
         _ = self.flush_if_due();

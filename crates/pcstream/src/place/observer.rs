@@ -48,8 +48,6 @@ pub(super) struct Placing<'a> {
     pub server: Option<Arc<Link>>,
     /// The file system was unmounted, or its device vanished.
     pub gone: bool,
-    /// It was said that a file system of the raw device is mounted.
-    pub mounted: bool,
     pub ui: Ui,
 }
 
@@ -62,16 +60,6 @@ impl Placing<'_> {
     /// Whether the device had a server, and it is there no more.
     fn server_ended(&self) -> bool {
         self.server.as_ref().is_some_and(|server| !server.is_up())
-    }
-
-    /// Says once that a device without a file system has one by now.
-    fn look_for_mount(&mut self) {
-        if !self.mounted
-            && let Some(said) = self.place.mounted_meanwhile()
-        {
-            self.mounted = true;
-            self.ui.remark(&said);
-        }
     }
 
     fn status(&self) -> String {
@@ -92,8 +80,7 @@ impl Placing<'_> {
     }
 
     /// Ends the worker, and says what it had to say.
-    pub fn finish(mut self) -> Summary {
-        self.look_for_mount();
+    pub fn finish(self) -> Summary {
         if self.server_ended() {
             self.ui.remark(&format!("{}: its server (pcstream serve) ended", self.place.device.name));
         }
@@ -152,6 +139,10 @@ impl Observer for Placing<'_> {
         self.worker.first_writers(files);
     }
 
+    fn remark(&mut self, text: &str) {
+        self.ui.remark(&format!("{}: {text}", self.place.device.name));
+    }
+
     fn progress(&mut self, progress: &Progress) {
         self.mailbox.iter().for_each(|mailbox| mailbox.losses(&progress.losses));
         if self.reload.swap(false, Ordering::Relaxed) {
@@ -164,7 +155,6 @@ impl Observer for Placing<'_> {
         }
         if self.looked.elapsed() >= LOOK && !self.gone {
             self.looked = Instant::now();
-            self.look_for_mount();
             self.gone = self.is_gone();
             if self.gone {
                 self.stops.fetch_add(1, Ordering::Relaxed);

@@ -6,9 +6,7 @@ use anyhow::Context as _;
 use pcstream_capture::buffers::Probe;
 use pcstream_capture::wire::BufferKind;
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::{
-    ExistingFs, FsKind, directory_on, is_there, is_working, mounted_meanwhile, raw_device,
-};
+use pcstream_fs::scratch::{ExistingFs, FsKind, is_there, is_working, raw_device};
 use pcstream_place::device::Device;
 use pcstream_place::sink::ByRequest;
 use pcstream_place::sinks::Choice;
@@ -63,15 +61,7 @@ impl Site {
         if self.device.raw {
             return is_there(device);
         }
-        // An XFS that was shut down is mounted, and answers nothing.
-        let answers = |mounted: PathBuf| rustix::fs::stat(&mounted).is_ok();
-        directory_on(device, &self.mount_point).is_some_and(answers) && is_working(device)
-    }
-
-    /// What the user should know if it had no file system, and one is mounted now.
-    pub fn mounted_meanwhile(&self) -> Option<String> {
-        let said = self.device.raw.then(|| mounted_meanwhile(self.device.number)).flatten()?;
-        Some(format!("{}: {said}", self.device.name))
+        is_working(device, &self.mount_point)
     }
 
     /// Whether programs that ask for streams are answered. Says why none will ask, where that is all that the sink can do.

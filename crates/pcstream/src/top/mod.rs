@@ -255,6 +255,12 @@ impl Observer for Watcher {
         self.watch.named(contexts);
     }
 
+    fn remark(&mut self, text: &str) {
+        if let Some(ui) = self.ui {
+            ui.remark(&format!("{}: {text}", self.on));
+        }
+    }
+
     fn progress(&mut self, progress: &Progress) {
         self.reported = Some((Instant::now(), progress.elapsed));
         if progress.elapsed >= self.next {
