@@ -17,7 +17,7 @@ WORKLOADS = (*PAPERS, "sqlite-wal", "mariadb")
 CHUNKS = ("256", "scaled")
 SCHEMES = ("autostream-mq", "autostream-sfr")
 #: What else differs between public descriptions.
-READINGS = ("autostream-mq", "autostream-mq:keeping", "autostream-mq:bluedbm", "autostream-sfr")
+READINGS = ("autostream-mq", "autostream-mq:keeping", "autostream-mq:halving", "autostream-sfr")
 OTHERS = (("pcstream-paper", INTERNAL), ("pcstream", INTERNAL))
 
 

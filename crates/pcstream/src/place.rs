@@ -32,6 +32,7 @@ use crate::command_files;
 use crate::failure::{Failure, Status};
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
+use crate::whole_file::all_different;
 use metrics::{Parts, Served};
 use observer::Placing;
 use result::PlacingJson;
@@ -43,6 +44,7 @@ const OF_THE_END: [&str; 3] = ["sync_abandoned", "names_abandoned", "names_late"
 
 /// `pcstream place`.
 pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
+    all_different(&[("--json", args.output.json.as_deref()), ("--table", args.table.as_deref())])?;
     let json = JsonSink::asked(&args.output)?;
     let mut options = capture_options(args, ui)?;
     let place = Site::find(&args.on)?;

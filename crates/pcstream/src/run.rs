@@ -21,9 +21,12 @@ use crate::schemes;
 use crate::simulate::{self, TOP_CONTEXTS};
 use crate::stop::StopSignals;
 use crate::ui::{JsonSink, Ui};
+use crate::whole_file::all_different;
 
 /// `pcstream run`.
 pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
+    let outputs = [("--json", args.simulation.output.json.as_deref()), ("--output", args.output.as_deref())];
+    all_different(&outputs)?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;
     let simulation = LiveSimulation::new(&args.simulation, &template, args.memory, ui)?;

@@ -92,8 +92,9 @@ pub fn all_different(outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
         let Ok(real) = resolve(path) else { continue };
         let Ok(directory) = fs::canonicalize(parent(&real)) else { continue };
         let real = directory.join(real.file_name().unwrap_or_default());
+        let is_special = fs::metadata(&real).is_ok_and(|there| !there.is_file() && !there.is_dir());
         match taken.iter().find(|(_, place)| *place == real) {
-            Some((other, _)) if !fs::metadata(&real).is_ok_and(|there| !there.is_file()) => {
+            Some((other, _)) if !is_special => {
                 return Err(Failure::wrong_arguments(anyhow!(
                     "{other} and {flag} name the same file, {}: expected different ones",
                     path.display()

@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::thread;
@@ -326,8 +325,11 @@ fn mounted_meanwhile() {
     let trace = dir.path().join("t.pctrace");
     fs::create_dir(&at).expect("made");
     disk::succeed("mkfifo", &[text(&go)]);
-    // It stays until the test has seen the remark.
-    let script = "mkfs.ext4 -q -F -b 4096 \"$0\" && mount \"$0\" \"$1\" && read line < \"$2\"; umount \"$1\"";
+    // Whoever holds both ends waits for nobody.
+    let mut held = File::options().read(true).write(true).open(&go).expect("a pipe");
+    // It stays until the test has seen the remark, or did not see it for long.
+    let script =
+        "mkfs.ext4 -q -F -b 4096 \"$0\" && mount \"$0\" \"$1\" && timeout 60 head -n 1 \"$2\"; umount \"$1\"";
     let on = ["--on", device, "--", "sh", "-c", script, device, text(&at), text(&go)];
     for words in [&["record", "-o", text(&trace)][..], &["place", "--sink", "none"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
@@ -342,12 +344,9 @@ fn mounted_meanwhile() {
             BufReader::new(pcstream.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
         let expected = format!("was mounted at {} meanwhile", at.display());
         let said = lines.any(|line| line.contains(&expected));
-        // The command reads only if there is something to wait for.
-        let _ = fs::OpenOptions::new()
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&go)
-            .map(|mut go| go.write_all(b"go\n"));
+        if said {
+            held.write_all(b"go\n").expect("there is room");
+        }
         lines.for_each(drop);
         assert!(said && pcstream.wait().expect("it ends").success(), "{words:?}");
     }
@@ -360,8 +359,8 @@ fn shut_down() {
         (Disk::made(400, &["mkfs.xfs", "-q", "-f"], "discard"), TempDir::new().expect("a directory"));
     let trace = dir.path().join("t.pctrace");
     let mut recorder = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-    recorder.args(["record", "--on", text(&disk.mount_point()), "-o", text(&trace)]).stdin(Stdio::null());
-    let mut recorder = recorder.stderr(Stdio::piped()).spawn().expect("it starts");
+    recorder.args(["record", "--on", text(&disk.mount_point()), "-o", text(&trace), "--duration", "60s"]);
+    let mut recorder = recorder.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut said = BufReader::new(recorder.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
     assert!(said.next().is_some_and(|line| line.contains("recording writes to")));
     let directory = File::open(disk.mount_point()).expect("it is there");
@@ -380,6 +379,8 @@ fn killed() {
     let (disk, dir) = (Disk::ext4(64), TempDir::new().expect("a directory"));
     let (mount, trace, go) = (disk.mount_point(), dir.path().join("t.pctrace"), dir.path().join("go"));
     disk::succeed("mkfifo", &[text(&go)]);
+    // Whoever holds both ends waits for nobody.
+    let mut held = File::options().read(true).write(true).open(&go).expect("a pipe");
     let (begun, done) = (mount.join("begun"), mount.join("done"));
     let script = "echo > begun; read line < \"$0\"; echo \"$line\" > part; mv part done";
     let on = ["--on", text(&mount), "--", "sh", "-c", script, text(&go)];
@@ -393,7 +394,7 @@ fn killed() {
         let ignores = ignored.ends_with('1');
         pcstream.kill().expect("it runs");
         pcstream.wait().expect("it ends");
-        fs::write(&go, "go\n").expect("the command reads");
+        held.write_all(b"go\n").expect("there is room");
         wait_for("the end of the command", || done.exists());
         assert_eq!(fs::read_to_string(&done).expect("it is there"), "go\n");
         // A placer reloads at SIGHUP.

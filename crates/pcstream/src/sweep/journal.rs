@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -69,6 +69,11 @@ impl Journal {
                 "{}: another sweep writes it; wait until it ends, or choose another --output",
                 output.display()
             );
+        }
+        // One that ends just now removes its journal.
+        let held = file.metadata().with_context(problem)?.ino();
+        if !fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == held) {
+            return Journal::open(output);
         }
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(problem)?;

@@ -75,6 +75,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         on: args.on.canonicalize().unwrap_or_else(|_| args.on.clone()).display().to_string(),
         metrics: server.is_some().then(|| metrics.clone()),
         ui: (!on_screen(&args, lines.as_ref())).then_some(ui),
+        unsaid: Vec::new(),
     };
     let options = options(&args)?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
@@ -82,15 +83,16 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
     }
     let done = Arc::new(AtomicBool::new(false));
-    let (shown, finished) = std::thread::scope(|scope| {
+    let (shown, (finished, unsaid)) = std::thread::scope(|scope| {
         let _end = StopOnDrop(&stop.count);
         let capture = scope.spawn(|| {
             let result = capture::capture(&options, &*stop.count, &mut watcher);
             result.iter().for_each(|finished| watcher.end(finished));
+            let unsaid = std::mem::take(&mut watcher.unsaid);
             // Whoever waits for snapshots learns that there will be none.
             drop(watcher);
             stop.end_without_readers(done.clone(), ui);
-            result
+            (result, unsaid)
         });
         let shown = show(&args, lines, &snapshots, ui);
         done.store(true, Ordering::Relaxed);
@@ -101,6 +103,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     let signal = stop.first();
     drop(stop);
     drop(server);
+    unsaid.iter().for_each(|text| ui.remark(text));
     match finished {
         // A signal before the capture began.
         Err(error @ CaptureError::Interrupted) => match signal {
@@ -199,6 +202,8 @@ struct Watcher {
     metrics: Option<Arc<Mutex<Metrics>>>,
     /// `None` where the terminal shows it.
     ui: Option<Ui>,
+    /// Remarks that wait for the end of the screen.
+    unsaid: Vec<String>,
 }
 
 impl Watcher {
@@ -256,8 +261,10 @@ impl Observer for Watcher {
     }
 
     fn remark(&mut self, text: &str) {
-        if let Some(ui) = self.ui {
-            ui.remark(&format!("{}: {text}", self.on));
+        let text = format!("{}: {text}", self.on);
+        match self.ui {
+            Some(ui) => ui.remark(&text),
+            None => self.unsaid.push(text),
         }
     }
 
