@@ -217,7 +217,7 @@ def test_schemes_say_what_can_be_set() -> None:
         (lambda t: pc.simulate(t, "baseline", rules="nosuch"), "no such file, and the presets are common"),
         (lambda t: pc.simulate(t, "baseline", rules=sys.executable), "expected a text file"),
         (lambda t: pc.simulate(t, "baseline", rules="/"), "rules /: Is a directory"),
-        (lambda t: pc.simulate(t, "baseline", pc.Device(spare_factor=0)), "fewer streams .*a spare_factor of at least"),
+        (lambda t: pc.simulate(t, "baseline", pc.Device(spare_factor=0)), "fewer streams, .*a spare_factor of at least"),
         (lambda t: pc.generate("uniform", "t.pctrace", pages=-1, writes=1), "pages -1: expected 0 to"),
         (lambda t: pc.generate("uniform", "t.pctrace", pages=cast(Any, "x"), writes=1), "pages 'x': expected a whole"),
         (lambda t: pc.generate("zipf", "t.pctrace", pages=1, writes=1, theta=cast(Any, "x")), "theta 'x': expected a number"),
