@@ -70,9 +70,8 @@ impl Journal {
                 output.display()
             );
         }
-        // One that ends just now removes its journal.
-        let held = file.metadata().with_context(problem)?.ino();
-        if !fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == held) {
+        // A sweep that ends just now removes its journal.
+        if file.metadata().with_context(problem)?.nlink() == 0 {
             return Journal::open(output);
         }
         let mut text = String::new();
