@@ -32,8 +32,8 @@ const PIDFD_THREAD: u32 = 0o200;
 /// What runs already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Running {
-    /// A process, by its number in this PID namespace, and what it starts.
-    Process(u32),
+    /// Processes, by their numbers in this PID namespace, and what they start.
+    Processes(Vec<u32>),
     /// A cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups.
     Cgroup(PathBuf),
     /// The cgroup of a systemd unit.
@@ -120,15 +120,24 @@ pub struct Attached {
 #[derive(Debug)]
 enum Found {
     Anyone,
-    Process { pid: u32, descriptor: OwnedFd },
+    Processes(Vec<Process>),
     Cgroup { path: PathBuf, directory: File },
+}
+
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    descriptor: OwnedFd,
 }
 
 impl Attached {
     /// Finds and opens it.
     pub fn find(attach: &Attach) -> Result<Attached, AttachError> {
         let subject = match &attach.to {
-            Running::Process(pid) => Found::Process { pid: *pid, descriptor: open_process(*pid)? },
+            Running::Processes(pids) => {
+                let open = |&pid| Ok(Process { pid, descriptor: open_process(pid)? });
+                Found::Processes(pids.iter().map(open).collect::<Result<_, AttachError>>()?)
+            }
             Running::Cgroup(path) => cgroup(path)?,
             Running::Unit(unit) => cgroup(&cgroup_of_unit(unit)?)?,
             Running::Anyone => Found::Anyone,
@@ -140,7 +149,7 @@ impl Attached {
     pub fn followed(&self) -> Followed {
         match self.subject {
             Found::Anyone => Followed::All,
-            Found::Process { .. } => Followed::Processes,
+            Found::Processes(_) => Followed::Processes,
             Found::Cgroup { .. } => Followed::Cgroup,
         }
     }
@@ -150,13 +159,15 @@ impl Attached {
         match &self.subject {
             Found::Anyone => {}
             Found::Cgroup { directory, .. } => session.follow_cgroup(directory.as_fd())?,
-            Found::Process { pid, descriptor } => {
-                match session.follow_process(descriptor.as_fd()) {
-                    Err(_) if has_ended(descriptor) => return Err(AttachError::Ended(*pid)),
-                    result => result?,
+            Found::Processes(processes) => {
+                for Process { pid, descriptor } in processes {
+                    match session.follow_process(descriptor.as_fd()) {
+                        Err(_) if has_ended(descriptor) => return Err(AttachError::Ended(*pid)),
+                        result => result?,
+                    }
+                    follow_threads(*pid, descriptor, session);
                 }
-                follow_threads(*pid, descriptor, session);
-                follow_descendants(*pid, session)?;
+                follow_descendants(numbers(processes), session)?;
             }
         }
         Ok(())
@@ -166,7 +177,7 @@ impl Attached {
     pub(crate) fn processes(&self) -> BTreeSet<u32> {
         match &self.subject {
             Found::Anyone => BTreeSet::new(),
-            Found::Process { pid, .. } => family(*pid),
+            Found::Processes(processes) => family(numbers(processes)),
             Found::Cgroup { path, .. } => members(path),
         }
     }
@@ -178,8 +189,15 @@ impl Attached {
         }
         match &self.subject {
             Found::Anyone => None,
-            Found::Process { pid, descriptor } => has_ended(descriptor)
-                .then(|| format!("process {pid} ended after {:.1} s", after.as_secs_f64())),
+            Found::Processes(processes) => {
+                processes.iter().all(|process| has_ended(&process.descriptor)).then(|| {
+                    let which = match &processes[..] {
+                        [only] => format!("process {}", only.pid),
+                        several => format!("all {} processes", several.len()),
+                    };
+                    format!("{which} ended after {:.1} s", after.as_secs_f64())
+                })
+            }
             Found::Cgroup { path, directory } => is_gone(path, directory).then(|| {
                 format!("the cgroup {} was removed after {:.1} s", path.display(), after.as_secs_f64())
             }),
@@ -230,9 +248,12 @@ fn open_process(pid: u32) -> Result<OwnedFd, AttachError> {
     })
 }
 
+fn numbers(processes: &[Process]) -> BTreeSet<u32> {
+    processes.iter().map(|process| process.pid).collect()
+}
+
 /// Until none is found that is not followed yet: what a followed process starts, the kernel side follows itself.
-fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionError> {
-    let mut family = BTreeSet::from([root]);
+fn follow_descendants(mut family: BTreeSet<u32>, session: &Session<'_>) -> Result<(), SessionError> {
     loop {
         let found = children_of(&family);
         if found.is_empty() {
@@ -254,9 +275,8 @@ fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionErr
     }
 }
 
-/// A process and its descendants.
-fn family(root: u32) -> BTreeSet<u32> {
-    let mut family = BTreeSet::from([root]);
+/// Processes and their descendants.
+fn family(mut family: BTreeSet<u32>) -> BTreeSet<u32> {
     loop {
         let found = children_of(&family);
         if found.is_empty() {
@@ -342,7 +362,8 @@ mod tests {
     #[test]
     fn processes_are_watched_until_they_end() {
         let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
-        let attach = Attach { to: Running::Process(child.id()), duration: Some(Duration::from_secs(5)) };
+        let attach =
+            Attach { to: Running::Processes(vec![child.id()]), duration: Some(Duration::from_secs(5)) };
         let attached = Attached::find(&attach).expect("it runs");
         // The kernel lets the parent go on before the program's arguments can be read.
         while command_of(child.id()).expect("it can be read") != ["sleep", "60"] {
@@ -362,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_no_process() {
-        let find = |pid| Attached::find(&Attach { to: Running::Process(pid), duration: None });
+        let find = |pid| Attached::find(&Attach { to: Running::Processes(vec![pid]), duration: None });
         let thread = std::thread::spawn(move || rustix::thread::gettid().as_raw_nonzero().get());
         let mut own = 0;
         std::thread::scope(|scope| {

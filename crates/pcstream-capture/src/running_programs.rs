@@ -68,7 +68,7 @@ mod tests {
     use crate::attach::Running;
 
     fn of_process(pid: u32) -> Vec<Program> {
-        programs(&Attach { to: Running::Process(pid), duration: None }).expect("it runs")
+        programs(&Attach { to: Running::Processes(vec![pid]), duration: None }).expect("it runs")
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             assert!(began.elapsed().as_secs() < 30, "{:?}", of_process(shell.id()));
             std::thread::yield_now();
         }
-        let attached = Attached::find(&Attach { to: Running::Process(shell.id()), duration: None });
+        let attached = Attached::find(&Attach { to: Running::Processes(vec![shell.id()]), duration: None });
         let family = attached.expect("it runs").processes();
         family.iter().for_each(|pid| drop(Command::new("kill").arg(pid.to_string()).status()));
         shell.wait().expect("it ends");
@@ -111,7 +111,7 @@ mod tests {
     fn what_is_not_there_is_said() {
         let mut child = Command::new("true").spawn().expect("it starts");
         child.wait().expect("it ends");
-        let found = programs(&Attach { to: Running::Process(child.id()), duration: None });
+        let found = programs(&Attach { to: Running::Processes(vec![child.id()]), duration: None });
         assert!(matches!(found, Err(AttachError::NoProcess(pid)) if pid == child.id()));
     }
 }

@@ -51,7 +51,7 @@ fn assert_whole(recording: &Recording, least_pages: u64) {
 /// Between the look at its number and the moment at which it is followed.
 fn ended_before() {
     let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
-    let attach = Attach { to: Running::Process(child.id()), duration: None };
+    let attach = Attach { to: Running::Processes(vec![child.id()]), duration: None };
     let attached = Attached::find(&attach).expect("it runs");
     child.kill().and_then(|()| child.wait()).expect("it ends");
     let mut memory = SessionMemory::uninit();

@@ -27,9 +27,9 @@ pub fn running(args: &AttachArgs, duration: Option<Duration>) -> Subject {
 }
 
 fn named(args: &AttachArgs) -> Option<Running> {
-    let process = args.pid.map(Running::Process);
+    let processes = (!args.pid.is_empty()).then(|| Running::Processes(args.pid.clone()));
     let cgroup = || args.cgroup.clone().map(Running::Cgroup);
-    process.or_else(cgroup).or_else(|| args.unit.clone().map(Running::Unit))
+    processes.or_else(cgroup).or_else(|| args.unit.clone().map(Running::Unit))
 }
 
 /// What the user should know where everybody who writes is followed, and `on` is a directory below a mount point: the whole
@@ -67,11 +67,14 @@ pub fn only_below(on: Option<&Path>, dir_only: bool) -> Result<Option<u64>, Fail
     Ok(Some(about.ino()))
 }
 
-/// The command line that a trace tells: of the command, or of the process. `None`: that did not answer.
+/// The command line that a trace tells: of the command, or of the only process. `None`: that did not answer.
 pub fn command(subject: &Subject) -> Option<Vec<String>> {
     let words = match subject {
         Subject::Command(words) => words.clone(),
-        Subject::Running(Attach { to: Running::Process(pid), .. }) => command_of(*pid)?,
+        Subject::Running(Attach { to: Running::Processes(pids), .. }) => match pids[..] {
+            [only] => command_of(only)?,
+            _ => Vec::new(),
+        },
         Subject::Running(_) => Vec::new(),
     };
     Some(words.iter().map(|word| word.to_string_lossy().into_owned()).collect())
@@ -81,7 +84,12 @@ pub fn command(subject: &Subject) -> Option<Vec<String>> {
 pub fn setting(subject: &Subject, redact: bool) -> Option<String> {
     let Subject::Running(attach) = subject else { return None };
     Some(match &attach.to {
-        Running::Process(pid) => format!("process {pid}"),
+        Running::Processes(pids) => match &pids[..] {
+            [only] => format!("process {only}"),
+            several => {
+                format!("processes {}", several.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+            }
+        },
         Running::Cgroup(_) | Running::Unit(_) if redact => "(redacted)".to_owned(),
         Running::Cgroup(path) => format!("cgroup {}", path.display()),
         Running::Unit(unit) => format!("unit {unit}"),

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     let with = |more: &[common::Need]| -> Vec<common::Need> { needs.iter().chain(more).copied().collect() };
     common::run(vec![
         common::test("attach_follows_a_process_and_its_children", &needs, process),
+        common::test("attach_follows_several_processes_until_all_have_ended", &needs, processes),
         common::test("attach_follows_a_thread_that_becomes_another_program", &with(&[programs::gcc]), || {
             exec_of_a_thread("late")
         }),
@@ -272,6 +273,37 @@ fn process() {
     assert_eq!(reader.meta().command[..2], ["sh", "-c"]);
     assert_eq!(reader.meta().settings["attached_to"], format!("process {}", followed.0.id()));
     assert_eq!(reader.meta().exit, None);
+}
+
+fn processes() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let go = ["first", "second"].map(|name| traces.path().join(name));
+    let [mut first, mut second] = go.each_ref().map(|go| {
+        let go = text(go);
+        Writer::run(&disk, &format!("while [ ! -e {go} ]; do sleep 0.02; done; echo last > $(basename {go})"))
+    });
+    let _other = Writer::start(&disk, "other");
+    let trace = traces.path().join("t.pctrace");
+    let both = format!("{},{}", first.0.id(), second.0.id());
+    let recorder = record(&disk, &trace, &["--pid", &both]).spawn().expect("it starts");
+    wait_for("the recorder", || follows(&trace));
+    for (writer, go) in [&mut first, &mut second].into_iter().zip(&go) {
+        fs::write(go, "").expect("it can be written");
+        writer.0.wait().expect("it ended");
+    }
+    let out = recorder.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert!(said(&out).contains("all 2 processes ended"), "{}", said(&out));
+    let writers = writers(&trace);
+    for file in ["/first", "/second"] {
+        assert!(
+            writers[file].iter().all(|program| program != "others" && program != "nobody"),
+            "{writers:?}"
+        );
+    }
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    let attached = format!("processes {}, {}", first.0.id(), second.0.id());
+    assert_eq!(reader.meta().settings["attached_to"], attached);
 }
 
 fn cgroup() {

@@ -12,9 +12,9 @@ use crate::values;
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct AttachArgs {
-    /// Follow this process and what it starts
-    #[arg(long, value_name = "P", value_parser = values::pid)]
-    pub pid: Option<u32>,
+    /// Follow this process and what it starts; several are separated by commas
+    #[arg(long, value_name = "P", value_parser = values::pid, value_delimiter = ',')]
+    pub pid: Vec<u32>,
     /// Follow this cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
     #[arg(long, value_name = "C")]
     pub cgroup: Option<PathBuf>,
