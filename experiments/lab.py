@@ -143,6 +143,8 @@ class Lab:
         self.had_losses = False
         #: Recordings of RocksDB that were simulated with ``manual`` for the current table: whether levels of tables were known.
         self.by_level: dict[str, bool] = {}
+        #: Results that figures share, and their losses, by recording and options.
+        self.kept: dict[str, tuple[pc.Results, list[str]]] = {}
         #: Whether results go to ``docs/results``, too.
         self.publishes = False
 
@@ -214,15 +216,30 @@ class Lab:
             print(f"{workload.name}: {warning.message}", file=sys.stderr)
         return trace
 
-    def simulate(self, trace: pc.Trace, schemes: Sequence[str], utilisation: float | None = UTILISATION, **options: Any) -> pc.Results:
+    def simulate(
+        self, trace: pc.Trace, schemes: Sequence[str], utilisation: float | None = UTILISATION, *, keep: bool = False, **options: Any
+    ) -> pc.Results:
         """All schemes on a legacy SSD and on one with internal streams (``gc``: on others); losses are said below the next table.
 
         The addresses that the recording writes are packed onto a device of which they fill the share ``utilisation``; with None
         the device is the recording's own, with all that was on it. The scheme ``manual`` goes by the levels of RocksDB's tables
-        where their LOG was kept, unless ``rules`` are given.
+        where their LOG was kept, unless ``rules`` are given. With ``keep`` a later call with the same arguments has the same
+        results, without a simulation.
         """
         if "manual" in schemes and "rules" not in options:
             options["rules"] = self.rules_of(trace)
+        given = repr((trace.path, schemes, utilisation, options))
+        results, losses = self.kept[given] if given in self.kept else self._simulated(trace, schemes, utilisation, options)
+        if keep:
+            self.kept[given] = results, losses
+        for loss in losses:
+            self.lose(loss)
+        return results
+
+    def _simulated(
+        self, trace: pc.Trace, schemes: Sequence[str], utilisation: float | None, options: dict[str, Any]
+    ) -> tuple[pc.Results, list[str]]:
+        """Results, and what was lost; other warnings are printed."""
         changes: dict[str, Any] = {name: options.pop(name) for name in ("streams", "superblock_pages") if name in options}
         changes["spare_factor"] = options.pop("spare_factor", SPARE_FACTOR)
         device = pc.Device.profile(DEVICE, gc=options.pop("gc", (LEGACY, INTERNAL)), **changes).scaled()
@@ -232,13 +249,14 @@ class Lab:
                 # Schemes see more addresses than such a drive has: the limits of the results say so.
                 warnings.simplefilter("ignore", pc.SizeWarning)
             results = pc.simulate(trace, schemes, device, pack=utilisation, **options)
+        losses = []
         for warning in caught:
             said = str(warning.message).replace(str(trace.path), trace.path.stem)
             if issubclass(warning.category, pc.LossWarning):
-                self.lose(said)
+                losses.append(said)
             else:
                 print(said, file=sys.stderr)
-        return results
+        return results, losses
 
     def lose(self, what: str) -> None:
         """Says a loss once, and below the next table."""
@@ -269,7 +287,7 @@ class Lab:
         return said + (f"\nNo LOG of RocksDB was kept with {', '.join(missing)}: manual takes the preset there.\n" if missing else "")
 
     def write(self, table: Table) -> Path:
-        """The table as Markdown and CSV, and its picture as SVG. Without rows, those of an earlier run stay as they are."""
+        """The table as Markdown and CSV, what made it as text, and its picture as SVG. Without rows, an earlier run's stay as they are."""
         folder = self.out / "results"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{table.name}.md"
@@ -283,6 +301,8 @@ class Lab:
             print(f"{table.name}: no rows, so {path} stays as it was. {why}", file=sys.stderr)
             return path
         path.write_text(text)
+        lacks = f"Lacks: {', '.join(absent)}.\n" if absent else ""
+        path.with_suffix(".txt").write_text(f"{provenance}\n{lacks}")
         with path.with_suffix(".csv").open("w", newline="") as file:
             csv.writer(file).writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:

@@ -6,9 +6,9 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
-from ..fullness import BY_LIVE_DATA, filled
+from ..fullness import BY_LIVE_DATA
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, bars, conditions, spread
-from .waf import AUTOSTREAM, COLUMNS, PAPERS, lowest
+from .waf import COLUMNS, PAPERS, lowest, simulated
 
 NAME = "fast19-fig12"
 ABOUT = "WAF with and without internal streams, by scheme"
@@ -25,8 +25,7 @@ def make(lab: Lab) -> Table:
         return table
     drawn: dict[str, list[float | None]] = {"without": [], "with internal streams": []}
     for discard, said in reversed(DISCARDS):
-        schemes = ("baseline", *AUTOSTREAM, "pcstream", "manual")
-        runs = [[lab.simulate(trace, schemes, **filled(discard)) for trace in found] for found in traces.values()]
+        runs = [[simulated(lab, trace, discard) for trace in found] for found in traces.values()]
         for scheme, paper in SCHEMES:
             legacy, internal = ([mean(found, COLUMNS[scheme][0], at) for found in runs] for at in (LEGACY, INTERNAL))
             table.rows.append((scheme, said, spread(legacy), spread(internal), change(runs, COLUMNS[scheme][0]), f"-{paper} %"))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import statistics
 
-from ..fullness import BY_LIVE_DATA, filled
+import pcstream as pc
+
+from ..fullness import BY_LIVE_DATA
 from ..lab import DISCARDS, Lab, Table, bars, conditions, spread
-from .waf import AUTOSTREAM, COLUMNS, PAPERS, WORKLOADS
+from .waf import AUTOSTREAM, COLUMNS, PAPERS, WORKLOADS, simulated
 
 NAME = "fast19-fig9"
 ABOUT = "IOPS by scheme and workload, normalised"
@@ -47,10 +49,9 @@ def make(lab: Lab) -> Table:
     return table
 
 
-def rates(lab: Lab, trace: object, discard: bool) -> dict[str, float]:
+def rates(lab: Lab, trace: pc.Trace, discard: bool) -> dict[str, float]:
     """Requests a second by column; AutoStream's are those of its fastest reading."""
-    schemes = ("baseline", "manual", *AUTOSTREAM, "pcstream")
-    results = lab.simulate(trace, schemes, timing=True, **filled(discard))  # type: ignore[arg-type]
+    results = simulated(lab, trace, discard)
     shown = {name: COLUMNS[name] for name in NAMES}
     return {name: max(float(results[scheme, at].iops) for scheme in schemes) for name, (schemes, at) in shown.items()}
 

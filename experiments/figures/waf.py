@@ -65,7 +65,7 @@ def make(lab: Lab) -> Table:
         for name in names:
             runs, written = [], []
             for trace in lab.traces(name):
-                results = lab.simulate(trace, SCHEMES, **filled(discard))
+                results = simulated(lab, trace, discard)
                 runs.append({column: lowest(results, *at) for column, at in COLUMNS.items()})
                 written.append(capacities(results, trace))
             wafs = (spread([run[c] for run in runs]) for c in COLUMNS)
@@ -86,6 +86,11 @@ def make(lab: Lab) -> Table:
     if names:
         table.picture = lambda path: bars(path, [name.replace("-", "\n", 1) for name in names], series, "WAF without discards")
     return table
+
+
+def simulated(lab: Lab, trace: pc.Trace, discard: bool) -> pc.Results:
+    """What Fig. 9, 10 and 12 have of a recording: one simulation of all their schemes."""
+    return lab.simulate(trace, SCHEMES, timing=True, keep=True, **filled(discard))
 
 
 def averages(workloads: Sequence[Sequence[Mapping[str, float]]], discards: str) -> str:

@@ -75,7 +75,7 @@ def test_without_recordings_earlier_results_stay(
     figure = experiments.FIGURES["fast19-fig10"]
     path = lab.write(figure.make(lab))
     earlier = {file: file.read_bytes() for file in path.parent.iterdir()}
-    assert len(earlier) == 3
+    assert len(earlier) == 4
     without = type(lab)(lab.out, True, 1, lab.workloads, may_record=False)
     capsys.readouterr()
     assert without.write(figure.make(without)) == path
@@ -94,10 +94,12 @@ def test_only_whole_results_are_published(lab: Any, tmp_path: Path, monkeypatch:
     lab.publishes = True
     table = module.Table("own", "Own", ("workload", "waf"), [("sqlite", 1.5)])
     lab.used = {"sqlite": 1, "gcc": 0}
-    lab.write(table)
+    saved = lab.write(table).with_suffix(".txt")
+    assert saved.read_text().endswith("\nLacks: gcc.\n")
     assert not list((tmp_path / "docs").iterdir())
     lab.used = {"sqlite": 1}
     lab.write(table)
+    assert "recordings: sqlite 1," in saved.read_text() and "Lacks" not in saved.read_text()
     data = tmp_path / "docs" / "data"
     assert (data / "own.csv").read_text().splitlines() == ["workload,waf", "sqlite,1.5"]
     assert "recordings: sqlite 1," in (data / "own.txt").read_text()
@@ -128,14 +130,18 @@ def test_a_recording_whose_command_failed_is_left_out(experiments: Any, tmp_path
     assert "recordings: sqlite 1," in there.provenance()
 
 
-def test_losses_are_said_below_the_table_that_has_them(experiments: Any, lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "lossy-1-x.pctrace"
+def with_losses(path: Path) -> tuple[pc.Trace, str]:
+    """A recording that says that it lacks something, and the cause of it."""
     shutil.copytree(pc.datasets.load("sqlite").path, path)
     meta = json.loads((path / "meta.json").read_text())
     cause = next(iter(meta["losses"]))
     meta["losses"][cause] = 5
     (path / "meta.json").write_text(json.dumps(meta))
-    lossy = pc.open(path)
+    return pc.open(path), cause
+
+
+def test_losses_are_said_below_the_table_that_has_them(experiments: Any, lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lossy, cause = with_losses(tmp_path / "lossy-1-x.pctrace")
     figure = experiments.FIGURES["hotstorage14-trim"]
     monkeypatch.setattr(lab, "traces", lambda name: [lossy] if name == "rocksdb" else [])
     text = lab.write(figure.make(lab)).read_text()
@@ -143,6 +149,23 @@ def test_losses_are_said_below_the_table_that_has_them(experiments: Any, lab: An
     monkeypatch.setattr(lab, "traces", lambda name: [pc.datasets.load("sqlite")] if name == "rocksdb" else [])
     assert "Lost" not in lab.write(figure.make(lab)).read_text()
     assert lab.had_losses
+
+
+def test_figures_share_a_simulation_and_its_losses(experiments: Any, lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lossy, _ = with_losses(tmp_path / "lossy-1-x.pctrace")
+    monkeypatch.setattr(lab, "traces", lambda name: [lossy] if name == "sqlite" else [])
+    simulate = pc.simulate
+    calls: list[dict[str, Any]] = []
+
+    def counted(*given: Any, **options: Any) -> pc.Results:
+        calls.append(options)
+        return simulate(*given, **options)
+
+    monkeypatch.setattr(pc, "simulate", counted)
+    for name in ("fast19-fig9", "fast19-fig10", "fast19-fig12"):
+        text = lab.write(experiments.FIGURES[name].make(lab)).read_text()
+        assert text.count("\nLost: lossy-1-x: ") == 1, text
+    assert [call.get("discard", True) for call in calls] == [False, True], "one without discards, and one with them"
 
 
 def test_lifetimes_end_with_what_overwrites_or_discards(experiments: Any) -> None:
