@@ -145,6 +145,8 @@ class Lab:
         self.by_level: dict[str, bool] = {}
         #: Results that figures share, and their losses, by recording and options.
         self.kept: dict[str, tuple[pc.Results, list[str]]] = {}
+        #: Of the code that runs: the checkout may change meanwhile.
+        self.commit = commit()
         #: Whether results go to ``docs/results``, too.
         self.publishes = False
 
@@ -313,15 +315,19 @@ class Lab:
 
     def provenance(self) -> str:
         """What made a result: versions, machine, mode, how many recordings of each workload, day."""
-        commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
         mode = "quick" if self.quick else "full"
-        at = commit.stdout.strip() or "unknown"
         recordings = ", ".join(f"{name} {count}" for name, count in self.used.items() if count)
         self.used.clear()
         return (
-            f"pcstream {pc.__version__}, commit {at}, Linux {platform.release()}, {os.cpu_count()} processors, {mode} sizes, "
+            f"pcstream {pc.__version__}, commit {self.commit}, Linux {platform.release()}, {os.cpu_count()} processors, {mode} sizes, "
             f"recordings: {recordings or 'none'}, {time.strftime('%Y-%m-%d')}."
         )
+
+
+def commit() -> str:
+    """That of this checkout."""
+    found = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
 
 
 def has_rows(table: Path) -> bool:
