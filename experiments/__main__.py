@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pcstream as pc
 
+from . import published
 from .figures import FIGURES
 from .lab import Lab
 from .workloads import all_of
@@ -24,7 +25,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("experiments/out"), help="recordings and results (default: %(default)s)")
     parser.add_argument("--recordings", type=int, default=0, help="of each workload (default: 1 with --quick, else 3)")
     parser.add_argument("--recorded", action="store_true", help="record nothing: take the recordings that there are")
-    parser.add_argument("--publish", action="store_true", help="copy rows and pictures of whole results to docs/results")
+    parser.add_argument("--publish", action="store_true", help="copy whole results to docs/results, and renew its tables")
     args = parser.parse_args()
     # What is mounted is unmounted, as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -54,6 +55,9 @@ def main() -> int:
         except (pc.Error, OSError) as error:
             failed = True
             print(f"{name}: {error}", file=sys.stderr)
+    for fault in published.renew() if args.publish else ():
+        failed = True
+        print(fault, file=sys.stderr)
     return 1 if failed else 3 if lab.left_out or lab.had_losses else 0
 
 

@@ -28,6 +28,7 @@ import pcstream as pc
 from pcstream._record import failure_of
 
 from . import manual
+from .summaries import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Where published results are.
@@ -108,10 +109,9 @@ class Table:
 
     def markdown(self) -> str:
         """The table and its remarks."""
-        head = ["| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
-        body = ["| " + " | ".join(shown(cell) for cell in row) + " |" for row in self.rows]
+        rows = [[shown(cell) for cell in row] for row in self.rows]
         remarks = "".join(f"\n{remark}\n" for remark in self.remarks)
-        return f"# {self.title}\n\n" + "\n".join(head + body) + "\n" + remarks
+        return f"# {self.title}\n\n{markdown(self.columns, rows)}\n{remarks}"
 
 
 def shown(cell: Any) -> str:
@@ -306,11 +306,11 @@ class Lab:
         lacks = f"Lacks: {', '.join(absent)}.\n" if absent else ""
         path.with_suffix(".txt").write_text(f"{provenance}\n{lacks}")
         with path.with_suffix(".csv").open("w", newline="") as file:
-            csv.writer(file).writerows([table.columns, *table.rows])
+            csv.writer(file, lineterminator="\n").writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
             table.picture(path.with_suffix(".svg"))
         if self.publishes:
-            publish(path, provenance, absent)
+            publish(path.with_suffix(".csv"))
         return path
 
     def provenance(self) -> str:
@@ -335,17 +335,34 @@ def has_rows(table: Path) -> bool:
     return table.is_file() and len(table.read_text().splitlines()) > 1
 
 
-def publish(path: Path, provenance: str, absent: Sequence[str]) -> None:
+def publish(saved: Path) -> bool:
     """Copies the rows of a whole result, and what made it, to ``docs/results/data``, and its picture where one is published."""
-    if absent or not has_rows(path.with_suffix(".csv")):
-        print(f"{path.stem}: not published, because it lacks {', '.join(absent) or 'rows'}", file=sys.stderr)
-        return
+    why = unfit(saved)
+    if why:
+        print(f"{saved.stem}: not published, because {why}", file=sys.stderr)
+        return False
     data = RESULTS / "data"
     data.mkdir(exist_ok=True)
-    shutil.copy(path.with_suffix(".csv"), data)
-    (data / f"{path.stem}.txt").write_text(f"{provenance}\n")
-    if (RESULTS / f"{path.stem}.svg").exists():
-        shutil.copy(path.with_suffix(".svg"), RESULTS)
+    for file in (saved, saved.with_suffix(".txt")):
+        shutil.copy(file, data)
+    if (RESULTS / f"{saved.stem}.svg").exists():
+        shutil.copy(saved.with_suffix(".svg"), RESULTS)
+    return True
+
+
+def unfit(saved: Path) -> str:
+    """Why a result cannot be published; nothing if it can. ``saved``: its rows, beside which are the other files."""
+    made, picture = saved.with_suffix(".txt"), saved.with_suffix(".svg")
+    if not has_rows(saved) or not made.is_file():
+        return f"there are no rows in {saved}, or no {made.name} beside it"
+    provenance, *lacks = made.read_text().splitlines()
+    if lacks:
+        return f"its workloads are not whole. {lacks[0]}"
+    if ", full sizes, " not in provenance:
+        return "it is not of full sizes"
+    if (RESULTS / picture.name).exists() and not picture.is_file():
+        return f"there is no picture {picture}"
+    return ""
 
 
 def spread(values: Sequence[float]) -> str:

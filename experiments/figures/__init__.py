@@ -1,4 +1,8 @@
-"""The registry of figures: one file each, one line here. A figure has NAME, ABOUT and ``make(lab) -> Table``."""
+"""The registry of figures: one file each, one line here.
+
+A figure has NAME, ABOUT and ``make(lab) -> Table``. If ``docs/results`` has a table of it, ``summary(rows) -> str`` makes that of the
+rows of its CSV file.
+"""
 
 from __future__ import annotations
 

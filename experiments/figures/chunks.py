@@ -6,8 +6,11 @@ it keeps lifetimes by pages, and ``pcstream-paper`` by chunks in proportion. So 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..fullness import BY_LIVE_DATA, filled
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, conditions, spread
+from ..summaries import LABELS, Row, markdown, mean
 from .waf import PAPERS, lowest
 
 NAME = "autostream-chunks"
@@ -19,6 +22,15 @@ SCHEMES = ("autostream-mq", "autostream-sfr")
 #: What else differs between public descriptions.
 READINGS = ("autostream-mq", "autostream-mq:keeping", "autostream-mq:halving", "autostream-sfr")
 OTHERS = (("pcstream-paper", INTERNAL), ("pcstream", INTERNAL))
+#: Columns of the table in ``docs/results``, and ours.
+SUMMARY = (
+    ("1 MiB", "1 MiB"),
+    ("in proportion", "in proportion"),
+    ("internal: 1 MiB", "1 MiB, internal"),
+    ("internal: in proportion", "in proportion, internal"),
+    ("`pcstream-paper`", "pcstream-paper, internal"),
+    ("PCStream", "pcstream, internal"),
+)
 
 
 def make(lab: Lab) -> Table:
@@ -44,6 +56,13 @@ def make(lab: Lab) -> Table:
         "proportion: 1/1049 superblock, at least a page. Means of recordings, in brackets the least and the greatest."
     )
     return table
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """WAF without discards."""
+    there = [row for row in rows if row["discards"] == "no"]
+    lines = [(LABELS[row["workload"]], row["superblock, KiB"], *(f"{mean(row[column]):.2f}" for _, column in SUMMARY)) for row in there]
+    return markdown(("workload", "superblock, KiB", *(shown for shown, _ in SUMMARY)), lines)
 
 
 def chunk_of(chunk: str) -> dict[str, str]:

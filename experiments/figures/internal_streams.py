@@ -8,12 +8,16 @@ from collections.abc import Sequence
 
 from ..fullness import BY_LIVE_DATA
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, bars, conditions, spread
+from ..summaries import Row, markdown, percent
+from ..summaries import mean as mean_of
 from .waf import COLUMNS, PAPERS, lowest, simulated
 
 NAME = "fast19-fig12"
 ABOUT = "WAF with and without internal streams, by scheme"
 #: Scheme, and the paper's average saving.
 SCHEMES = (("baseline", "-25 %"), ("autostream", "-22 %"), ("pcstream", "-17 %"), ("manual", "-12 %"), ("pcstream-paper", None))
+#: What the table in ``docs/results`` calls them.
+LABELS = {"autostream": "AutoStream", "pcstream": "PCStream", "manual": "Manual", "pcstream-paper": "`pcstream-paper`"}
 
 
 def make(lab: Lab) -> Table:
@@ -38,6 +42,18 @@ def make(lab: Lab) -> Table:
     )
     table.picture = lambda path: bars(path, [scheme for scheme, _ in SCHEMES], drawn, "mean WAF without discards")
     return table
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """The means and the change, without discards and with them."""
+    found = {(row["scheme"], row["discards"]): row for row in rows}
+
+    def cells(row: Row) -> tuple[str, ...]:
+        return (*(f"{mean_of(row[column]):.2f}" for column in ("without", "with internal streams")), percent(row["change"]))
+
+    columns = ("scheme", "no discards: without", "with", "change", "discards: without", "with", "change", "paper's change")
+    lines = [(LABELS.get(name, name), *cells(found[name, "no"]), *cells(found[name, "yes"]), paper or "-") for name, paper in SCHEMES]
+    return markdown(columns, lines)
 
 
 def change(runs: Sequence[Sequence[object]], schemes: tuple[str, ...]) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import statistics
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pcstream as pc
 
 from ..lab import DEVICE, INTERNAL, LEGACY, SPARE_FACTOR, Lab, Table
+from ..summaries import Row, markdown, percent
 from .waf import PAPERS
 
 NAME = "sensitivity"
@@ -59,6 +60,27 @@ def make(lab: Lab) -> Table:
             f"{whole[least]:+.0%} at worst ({at(least)}). Paper: -63 %."
         )
     return table
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """What PCStream saves with the fewest streams, the mean over the workloads, with the least and the greatest."""
+    savings: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row["streams"] == str(STREAMS[0]):
+            saving = 100 - 100 * float(row["pcstream"]) / float(row["baseline"])
+            savings.setdefault((row["utilisation"], row["superblock"]), []).append(saving)
+    workloads = {row["workload"] for row in rows}
+
+    def cell(point: tuple[str, str]) -> str:
+        each = savings.get(point, [])
+        # A mean over fewer workloads cannot be compared with the others.
+        if len(each) < len(workloads):
+            return "-"
+        return f"{round(statistics.fmean(each))} % ({round(min(each))} to {round(max(each))})"
+
+    sizes = [f"{factor:g}" for factor in SUPERBLOCKS]
+    lines = [(percent(share), *(cell((share, size)) for size in sizes)) for share in (f"{share:.0%}" for share in SHARES)]
+    return markdown(("utilisation", f"superblock x {sizes[0]}", *(f"x {size}" for size in sizes[1:])), lines)
 
 
 def at(point: Point) -> str:

@@ -8,11 +8,13 @@ programs. Internal streams keep copies apart whatever the host does, so baseline
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
 import pcstream as pc
 
 from ..fullness import filled
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, panels, spread
+from ..summaries import LABELS, Row, markdown, mean
 from .waf import ORACLES, lowest
 
 NAME = "when-streams-pay"
@@ -34,6 +36,14 @@ SCHEMES = ("baseline", "pcstream", "pcstream-plus", *ORACLES)
 LIVES = ("internal streams", "pcstream")
 #: Which lines are drawn: with and without discards there are as many of each colour.
 DRAWN = ("without streams", "pcstream")
+#: Drives of the table in ``docs/results``: what it calls them, whether discards reach them, and utilisation.
+SUMMARY = (
+    ("no discards, 80 %", "no", "80%"),
+    ("90 %", "no", "90%"),
+    ("98 %", "no", "98%"),
+    ("discards, 90 %", "yes", "90%"),
+    ("98 %", "yes", "98%"),
+)
 
 
 def make(lab: Lab) -> Table:
@@ -72,6 +82,21 @@ def make(lab: Lab) -> Table:
     )
     table.picture = lambda path: panels(path, lines, "utilisation, %", "WAF")
     return table
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """WAF without streams, and drive life with internal streams and with PCStream."""
+    found = {(row["workload"], row["discards"], row["utilisation"]): row for row in rows}
+
+    def cells(row: Row) -> tuple[str, str]:
+        return f"{mean(row['without streams']):.2f}", " / ".join(row[f"drive life, {column}"].removeprefix("x ") for column in LIVES)
+
+    columns = [column for drive, _, _ in SUMMARY for column in (f"{drive}: WAF", "life")]
+    lines = [
+        (LABELS[name], *(cell for _, *drive in SUMMARY for cell in cells(found[(name, *drive)])))
+        for name in dict.fromkeys(row["workload"] for row in rows)
+    ]
+    return markdown(("workload", *columns), lines)
 
 
 def live_share(run: pc.Results, share: float) -> float:

@@ -16,6 +16,7 @@ import pcstream as pc
 
 from ..fullness import BY_LIVE_DATA, filled
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, bars, capacities, conditions, spread
+from ..summaries import LABELS, Row, markdown, mean
 
 NAME = "fast19-fig10"
 ABOUT = "WAF by scheme and workload"
@@ -48,6 +49,19 @@ COLUMNS = {
 }
 #: What the picture shows.
 DRAWN = ("baseline", "autostream", "manual", "baseline, internal", "pcstream", "pcstream-plus", "oracles")
+#: Columns of the table in ``docs/results``, and ours; from the first "internal" on, all are of that drive.
+SUMMARY = (
+    ("baseline", "baseline"),
+    ("AutoStream", "autostream"),
+    ("Manual", "manual"),
+    ("internal: baseline", "baseline, internal"),
+    ("AutoStream", "autostream, internal"),
+    ("Manual", "manual, internal"),
+    ("`pcstream-paper`", "pcstream-paper"),
+    ("PCStream", "pcstream"),
+    ("PCStream plus", "pcstream-plus"),
+    ("future known", "oracles"),
+)
 #: What of runs of several workloads changes from a column to another.
 Change: TypeAlias = Callable[[Sequence[Mapping[str, float]], str, str], "float | None"]
 SCHEMES = tuple({scheme: None for schemes, _ in COLUMNS.values() for scheme in schemes})
@@ -91,6 +105,17 @@ def make(lab: Lab) -> Table:
 def simulated(lab: Lab, trace: pc.Trace, discard: bool) -> pc.Results:
     """What Fig. 9, 10 and 12 have of a recording: one simulation of all their schemes."""
     return lab.simulate(trace, SCHEMES, timing=True, keep=True, **filled(discard))
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """WAF without discards, and its mean over the paper's workloads."""
+    found = {row["workload"]: [mean(row[column]) for _, column in SUMMARY] for row in rows if row["discards"] == "no"}
+    lines = {LABELS[name]: wafs for name, wafs in found.items()}
+    papers = [found[name] for name in PAPERS if name in found]
+    if papers:
+        lines[f"mean of the paper's {len(papers)}"] = [statistics.fmean(column) for column in zip(*papers, strict=True)]
+    cells = [(label, *(f"{waf:.2f}" for waf in wafs)) for label, wafs in lines.items()]
+    return markdown(("workload", *(shown for shown, _ in SUMMARY)), cells)
 
 
 def averages(workloads: Sequence[Sequence[Mapping[str, float]]], discards: str) -> str:

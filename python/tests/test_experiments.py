@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import importlib.util
 import json
@@ -87,24 +88,6 @@ def test_without_recordings_earlier_results_stay(
     assert "Left out: sqlite: there is no recording." in without.write(figure.make(without)).read_text()
 
 
-def test_only_whole_results_are_published(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("experiments.lab")
-    monkeypatch.setattr(module, "RESULTS", tmp_path / "docs")
-    (tmp_path / "docs").mkdir()
-    lab.publishes = True
-    table = module.Table("own", "Own", ("workload", "waf"), [("sqlite", 1.5)])
-    lab.used = {"sqlite": 1, "gcc": 0}
-    saved = lab.write(table).with_suffix(".txt")
-    assert saved.read_text().endswith("\nLacks: gcc.\n")
-    assert not list((tmp_path / "docs").iterdir())
-    lab.used = {"sqlite": 1}
-    lab.write(table)
-    assert "recordings: sqlite 1," in saved.read_text() and "Lacks" not in saved.read_text()
-    data = tmp_path / "docs" / "data"
-    assert (data / "own.csv").read_text().splitlines() == ["workload,waf", "sqlite,1.5"]
-    assert "recordings: sqlite 1," in (data / "own.txt").read_text()
-
-
 @pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", "autostream-chunks", "sensitivity", *SERVERS])
 def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -> None:
     table = experiments.FIGURES[name].make(lab)
@@ -114,6 +97,15 @@ def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -
     missing = "fileserver-xfs" if name in SERVERS else "gcc"
     assert f"Left out: {missing}: not recorded here." in text, "what is missing is said"
     assert (path.with_suffix(".svg")).exists() == (table.picture is not None)
+    if hasattr(experiments.FIGURES[name], "summary"):
+        assert len(summary(experiments.FIGURES[name], path)) > 2
+
+
+def summary(figure: Any, path: Path) -> list[str]:
+    """Lines of the table that documents have of a result; all have as many columns."""
+    lines: list[str] = figure.summary(list(csv.DictReader(path.with_suffix(".csv").read_text().splitlines()))).splitlines()
+    assert len({line.count("|") for line in lines}) == 1, lines
+    return lines
 
 
 def test_a_recording_whose_command_failed_is_left_out(experiments: Any, tmp_path: Path) -> None:
@@ -328,11 +320,14 @@ def test_lifetimes_of_a_stream_whose_data_all_live(experiments: Any) -> None:
 def test_when_streams_pay_has_both_curves(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     all_traces = lab.traces
     monkeypatch.setattr(lab, "traces", lambda name: all_traces(name) if name == "sqlite" else [])
-    table = experiments.FIGURES["when-streams-pay"].make(lab)
+    figure = experiments.FIGURES["when-streams-pay"]
+    table = figure.make(lab)
     wafs = {tuple(row[:3]): float(row[3]) for row in table.rows}
     assert wafs["sqlite", "no", "60%"] < wafs["sqlite", "no", "98%"]
     assert wafs["sqlite", "yes", "98%"] <= wafs["sqlite", "no", "98%"]
-    assert lab.write(table).with_suffix(".svg").stat().st_size > 1000
+    path = lab.write(table)
+    assert path.with_suffix(".svg").stat().st_size > 1000
+    assert f" | {wafs['sqlite', 'no', '98%']:.2f} | " in summary(figure, path)[2]
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
