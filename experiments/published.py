@@ -14,16 +14,19 @@ import csv
 import itertools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from . import lab
 from .figures import FIGURES
+from .summaries import Row
 
 #: In ``docs/results``.
 DOCUMENTS = ("README.md", "claims.md")
 #: Figures with a table in a document.
-SUMMARIES = {name: module.summary for name, module in FIGURES.items() if hasattr(module, "summary")}
+SUMMARIES: dict[str, Callable[[Sequence[Row]], str]] = {
+    name: module.summary for name, module in FIGURES.items() if hasattr(module, "summary")
+}
 MARKED = re.compile(r"^(?P<begin><!-- (?P<name>[^\s/]+) -->\n)(?P<table>.*?)(?P<end>^<!-- /(?P=name) -->)$", re.MULTILINE | re.DOTALL)
 RENEWS = "`python -m experiments.published` renews tables from docs/results/data, and with a figure's name publishes it first"
 
