@@ -108,8 +108,8 @@ extern "C" {
  * `fd` is a descriptor, not an index of io_uring's registered files. Nothing is waited for, nothing can fail, errno stays: while
  * nobody listens the result is 0, in some nanoseconds. While `pcstream place` listens, a call takes some microseconds.
  * The first calls after it began get 0 until its table is mapped. A dry run (--sink none) on a device without streams says which it
- * would give. The kernel refuses a request with a stream above /sys/block/DEVICE/queue/max_write_streams (EINVAL), so a program
- * that may run on such a device compares.
+ * would give. The kernel refuses a request with a stream above /sys/block/DEVICE/queue/max_write_streams (EINVAL), and on a partition
+ * with any stream, so a program that may run on such a device compares.
  *
  * This one is no static inline function: link libpcstream.so, or compile pcstream.c into the program.
  */

@@ -49,25 +49,22 @@ static void fail(const char *what, int error)
 	exit(1);
 }
 
-/* The write streams that a device has; 0: none. A partition's are its disk's. */
+/* The write streams that requests to a device may name; 0: none, as on a partition, which has no queue of its own. */
 static unsigned write_streams(int fd)
 {
-	static const char *const places[] = { "queue", "../queue" };
 	struct stat about;
 	char path[128];
 	unsigned streams = 0;
+	FILE *file;
 
 	if (fstat(fd, &about))
 		fail("the device", errno);
-	for (int i = 0; i < 2 && !streams; i++) {
-		snprintf(path, sizeof path, "/sys/dev/block/%u:%u/%s/max_write_streams", major(about.st_rdev),
-			 minor(about.st_rdev), places[i]);
-		FILE *file = fopen(path, "r");
-
-		if (file && fscanf(file, "%u", &streams) != 1)
+	snprintf(path, sizeof path, "/sys/dev/block/%u:%u/queue/max_write_streams", major(about.st_rdev), minor(about.st_rdev));
+	file = fopen(path, "r");
+	if (file) {
+		if (fscanf(file, "%u", &streams) != 1)
 			streams = 0;
-		if (file)
-			fclose(file);
+		fclose(file);
 	}
 	return streams;
 }

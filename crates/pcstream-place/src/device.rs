@@ -45,6 +45,17 @@ impl Device {
         Ok(device)
     }
 
+    /// Why a program that writes to the device itself gets no streams, though its disk has some: the kernel takes them from programs
+    /// on a whole disk only. `None`: it takes them, or there are none.
+    pub fn takes_none_of_programs(&self) -> Option<String> {
+        let disk = self.disk.as_ref().filter(|disk| self.write_streams > 1 && **disk != self.name)?;
+        Some(format!(
+            "{} is no whole disk, and on anything else the kernel refuses a program's write that names a stream (EINVAL): name \
+             /dev/{disk}",
+            self.name
+        ))
+    }
+
     fn find_below(sys: &Path, number: DeviceNumber) -> io::Result<Device> {
         let own = std::fs::canonicalize(sys.join(format!("dev/block/{number}")))?;
         let name = own.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -167,12 +178,16 @@ mod tests {
             );
             assert_eq!((device.disk.as_deref(), device.server), (Some("nvme0n1"), None));
         }
+        let refuses = |minor| find(sys.path(), 259, minor).expect("it is there").takes_none_of_programs();
+        assert_eq!(refuses(0), None);
+        assert!(refuses(1).is_some_and(|why| why.contains("nvme0n1p1") && why.contains("name /dev/nvme0n1")));
         volumes(sys.path(), &disk);
         fs::create_dir_all(sys.path().join("kernel/btf")).expect("a directory");
         fs::write(sys.path().join("kernel/btf/pcstream_bio"), "").expect("written");
         fs::remove_file(disk.join("queue/max_write_streams")).expect("removed");
         let device = find(sys.path(), 259, 1).expect("it is there");
         assert_eq!((device.write_streams, device.kernel_can_choose), (0, true));
+        assert_eq!(device.takes_none_of_programs(), None, "there are none");
         assert!(disks_below(sys.path()).is_empty());
         assert!(find(sys.path(), 8, 0).is_err(), "no such device");
     }
@@ -204,6 +219,7 @@ mod tests {
             let expected =
                 if minor < 2 { (8, Some(DeviceNumber { major: 259, minor: 1 })) } else { (0, None) };
             assert_eq!((device.write_streams, device.streams_below), expected, "dm-{minor}");
+            assert_eq!(device.takes_none_of_programs().is_some(), minor < 2, "dm-{minor}");
         }
     }
 }

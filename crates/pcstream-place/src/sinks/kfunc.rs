@@ -14,7 +14,7 @@ pub const INFO: SinkInfo = SinkInfo {
     streams: stream_table::streams,
     streams_max: stream_table::streams,
     by_request: ByRequest::Module,
-    answers: |device| device.raw,
+    answers: |device| device.raw && device.takes_none_of_programs().is_none(),
     make: |_| Ok(Box::new(StreamTableSink::named("kfunc"))),
 };
 

@@ -191,6 +191,30 @@ mod tests {
         assert!(REGISTRY.iter().all(|sink| sink.name == "program" || !(sink.answers)(&device())));
     }
 
+    /// The kernel refuses streams of programs on a partition and on a volume, so their owners are given none.
+    #[test]
+    fn owners_of_a_part_of_a_disk_are_given_no_streams() {
+        for (name, kernel_can_choose, sink) in
+            [("nvme0n1p1", false, "none"), ("nvme0n1p1", true, "kfunc"), ("dm-0", false, "none")]
+        {
+            let disk = Some("nvme0n1".to_owned());
+            let own = Device {
+                name: name.into(),
+                disk,
+                write_streams: 8,
+                raw: true,
+                kernel_can_choose,
+                ..device()
+            };
+            let choice = choose("auto", &own).expect("there always is one");
+            assert_eq!(choice.sink.name, sink, "{name}: {}", choice.in_full());
+            assert!(!(choice.sink.answers)(&own), "{name}");
+            let error = choose("program", &own).expect_err("the kernel refuses them").to_string();
+            assert!(error.contains(&format!("{name} is no whole disk")), "{error}");
+            assert!(error.contains("name /dev/nvme0n1"), "{error}");
+        }
+    }
+
     #[test]
     fn a_device_of_a_server_takes_its_streams_to_it() {
         let server = pcstream_ublk::Served { device: "ublkb0".into(), disk: "nvme0n1".into(), streams: 8 };

@@ -28,6 +28,9 @@ fn usable(device: &Device) -> Usable {
             "{name} has a file system, which takes no streams from programs: name a device without one"
         ));
     }
+    if let Some(why) = device.takes_none_of_programs() {
+        return Err(why);
+    }
     let streams = several(device)?;
     Ok(format!("{name} has {streams} write streams, which its owner asks for by pcstream_stream"))
 }

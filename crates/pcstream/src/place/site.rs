@@ -73,6 +73,12 @@ impl Site {
                  --write-buffers",
             );
         }
+        if asked
+            && self.device.raw
+            && let Some(why) = self.device.takes_none_of_programs()
+        {
+            ui.remark(&format!("programs that ask for streams are given none: {why}"));
+        }
         asked && (choice.sink.answers)(&self.device)
     }
 }
