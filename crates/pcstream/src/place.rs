@@ -81,6 +81,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         reloads: 0,
         reloading: false,
         server: None,
+        command: !args.words.is_empty(),
         gone: false,
         ui,
     };
@@ -109,7 +110,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     signals.end_without_readers(shown.clone(), ui);
     let put_out = ui::show(json, &result, || result::text(&result, args.top, ui.layout(false)));
     shown.store(true, Ordering::Relaxed);
-    let gone = gone.then_some(&place);
+    let gone = (gone && args.words.is_empty()).then_some(&place);
     put_out.and(outcome(&result.summary, finished.as_ref(), &options, gone, signals.first(), ui))
 }
 
@@ -154,7 +155,7 @@ fn failure(error: CaptureError, signal: Option<i32>) -> Failure {
     }
 }
 
-/// Says what the user should know, and what exit code that makes. `gone`: the file system that went away.
+/// Says what the user should know, and what exit code that makes. `gone`: the file system whose end was that of placing.
 fn outcome(
     summary: &Summary,
     finished: Option<&Finished>,
@@ -168,14 +169,9 @@ fn outcome(
         return Ok(Status::with_losses(say_losses(summary, ui)));
     };
     match gone {
-        Some(place) => ui.remark(&format!(
-            "ended: {}{} failed or is gone; what was learned until then is kept",
-            match place.device.raw {
-                false => format!("{} was unmounted, or ", place.mount_point.display()),
-                true => String::new(),
-            },
-            place.device.name
-        )),
+        Some(place) => {
+            ui.remark(&format!("ended: {}; what was learned until then is kept", place.what_is_gone()));
+        }
         None => finished.notes.iter().for_each(|note| ui.remark(note)),
     }
     let lost = say_losses(summary, ui);

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     common::run(vec![
         common::test("place_leaves_files_of_others_alone", &needs, others),
         common::test("place_serves_its_command_alone", &needs, alone),
+        common::test("place_lets_a_command_run_that_unmounts_the_file_system", &needs, unmounted),
         common::test("place_serves_one_directory_alone", &needs, one_directory),
         common::test("place_says_why_its_command_did_not_find_a_file", &needs, misplaced),
         common::test("place_needs_root_and_says_so", &needs, not_root),
@@ -75,6 +76,28 @@ fn alone() {
     let others = others.unwrap_or_else(|| panic!("no others in {result:#}"));
     assert!(others["hint"].is_null() && others["pages"].as_u64() > Some(0), "{result:#}");
     assert!(context(&result, "log_append")["hint"].is_string(), "{result:#}");
+}
+
+/// A command that unmounts what is placed on runs to its own end, and its exit code counts.
+fn unmounted() {
+    let disk = ext4();
+    for (status, code) in [(0, 0), (7, 1)] {
+        let bench = Bench::new(&disk);
+        let (mount_point, stop) = (disk.mount_point(), bench.path("stop"));
+        let script = format!(
+            "echo data > file; cd /; n=0; until umount {} || [ $n = 9000 ]; do sleep 0.1; n=$((n + 1)); done; until test -e {} || \
+             [ $n = 9000 ]; do sleep 0.1; n=$((n + 1)); done; exit {status}",
+            text(&mount_point),
+            text(&stop)
+        );
+        let mut placer = bench.start(&["--sink", "hints", "--", "sh", "-c", &script]);
+        let said = placer.says("the command goes on");
+        assert!(said.contains(&format!("{} was unmounted", text(&mount_point))), "{said}");
+        fs::write(&stop, "").expect("written");
+        let ended = placer.wait().status;
+        disk::succeed("mount", &[disk.device(), text(&mount_point)]);
+        assert_eq!(ended.code(), Some(code), "the command ended with {status}");
+    }
 }
 
 /// Of two that run the same program.

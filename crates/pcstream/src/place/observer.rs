@@ -46,6 +46,8 @@ pub(super) struct Placing<'a> {
     pub reloading: bool,
     /// Of the sink `fdp-server`.
     pub server: Option<Arc<Link>>,
+    /// A command is run, to whose end placing goes on.
+    pub command: bool,
     /// The file system was unmounted, or its device vanished.
     pub gone: bool,
     pub ui: Ui,
@@ -156,7 +158,10 @@ impl Observer for Placing<'_> {
         if self.looked.elapsed() >= LOOK && !self.gone {
             self.looked = Instant::now();
             self.gone = self.is_gone();
-            if self.gone {
+            // A command may go on elsewhere, or close in order what it has.
+            if self.gone && self.command {
+                self.ui.remark(&format!("{}; the command goes on", self.place.what_is_gone()));
+            } else if self.gone {
                 self.stops.fetch_add(1, Ordering::Relaxed);
             }
         }

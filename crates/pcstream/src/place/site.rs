@@ -64,6 +64,15 @@ impl Site {
         is_working(device, &self.mount_point)
     }
 
+    /// What one whose end was seen may have come to.
+    pub fn what_is_gone(&self) -> String {
+        let unmounted = match self.device.raw {
+            false => format!("{} was unmounted, or ", self.mount_point.display()),
+            true => String::new(),
+        };
+        format!("{unmounted}{} failed or is gone", self.device.name)
+    }
+
     /// Whether programs that ask for streams are answered. Says why none will ask, where that is all that the sink can do.
     pub fn answers(&self, probes: &[Probe], choice: &Choice, ui: Ui) -> bool {
         let asked = probes.iter().any(|probe| probe.rule.kind == BufferKind::BUFFER_STREAM.0);

@@ -160,16 +160,21 @@ impl Running {
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     }
 
-    /// The address at which it says that metrics are. What it says later is read, or it would wait.
-    pub fn metrics(&mut self) -> String {
+    /// The first line with this part that it says. What it says later is read, or it would wait.
+    pub fn says(&mut self, part: &str) -> String {
         let stderr = self.child.as_mut().and_then(|child| child.stderr.take()).expect("it is a pipe");
         let mut lines = BufReader::new(stderr).lines().map(|line| line.expect("plain"));
-        let address = lines.find_map(|line| {
-            let (_, rest) = line.split_once("metrics at http://")?;
-            rest.strip_suffix("/metrics").map(str::to_owned)
-        });
+        let found = lines.find(|line| line.contains(part));
         std::thread::spawn(move || lines.for_each(|line| println!("    {line}")));
-        address.expect("it serves metrics")
+        found.unwrap_or_else(|| panic!("it ended, and did not say {part:?}"))
+    }
+
+    /// The address at which it says that metrics are.
+    pub fn metrics(&mut self) -> String {
+        const AT: &str = "metrics at http://";
+        let line = self.says(AT);
+        let (_, rest) = line.split_once(AT).expect("it is there");
+        rest.strip_suffix("/metrics").expect("an address").to_owned()
     }
 
     /// Asks it to reload, and waits until that is done: by then it has learned from what was on the device before.
