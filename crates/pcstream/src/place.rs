@@ -11,7 +11,7 @@ pub mod site;
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::anyhow;
@@ -30,7 +30,7 @@ use signal_hook::consts::SIGINT;
 use crate::args::PlaceArgs;
 use crate::command_files;
 use crate::failure::{Failure, Status};
-use crate::stop::StopSignals;
+use crate::stop::{Shown, StopSignals};
 use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::all_different;
 use metrics::{Parts, Served};
@@ -106,12 +106,29 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         seconds,
         summary,
     };
-    let shown = Arc::new(AtomicBool::new(false));
-    signals.end_without_readers(shown.clone(), ui);
-    let put_out = ui::show(json, &result, || result::text(&result, args.top, ui.layout(false)));
-    shown.store(true, Ordering::Relaxed);
+    let put_out = put_out(json, &result, args.top, &signals, ui);
     let gone = (gone && args.words.is_empty()).then_some(&place);
     put_out.and(outcome(&result.summary, finished.as_ref(), &options, gone, signals.first(), ui))
+}
+
+/// Puts the result out. A file comes first, and is written whole however long that takes. After a signal, whoever reads a pipe has to
+/// do that soon.
+fn put_out(
+    json: Option<JsonSink>,
+    result: &PlacingJson,
+    top: usize,
+    signals: &StopSignals,
+    ui: Ui,
+) -> Result<(), Failure> {
+    let (written, json) = match json {
+        Some(sink) if sink.is_file() => (sink.write(result), None),
+        json => (Ok(()), json),
+    };
+    let shown = Arc::new(Shown::default());
+    signals.end_without_readers(shown.clone(), ui);
+    let printed = ui::show(json, result, || result::text(result, top, ui.layout(false)));
+    shown.all();
+    printed.and(written)
 }
 
 fn placed_by(by_request: ByRequest) -> PlacedBy {

@@ -3,9 +3,9 @@
 //! They are counted while something is captured, for the first of them asks it to end in good order. What follows a
 //! capture may note them, too ([`StopSignals::interrupt`]). Afterwards they end the program, as usual.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -21,6 +21,26 @@ const READING: Duration = Duration::from_millis(500);
 /// The time that it takes at most to say that the output is lost: whoever reads that may not, either.
 const SAYING: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How output stands, for [`StopSignals::end_without_readers`].
+#[derive(Debug, Default)]
+pub struct Shown {
+    all: AtomicBool,
+    file: Mutex<()>,
+}
+
+impl Shown {
+    /// All of it is out.
+    pub fn all(&self) {
+        self.all.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes to a regular file, which nobody has to read: however long that takes, the program is not ended meanwhile.
+    pub fn to_file<T>(&self, write: impl FnOnce() -> T) -> T {
+        let _written = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        write()
+    }
+}
 
 /// Signals that ask to stop: those that came since they are caught.
 pub struct StopSignals {
@@ -92,14 +112,19 @@ impl StopSignals {
         Interrupt::noted_in(self.last.clone())
     }
 
-    /// From now on, a signal ends the program some time later, unless its output is `done`: a pipe that is full and not read
-    /// would keep it. Nothing but output may be lost then.
-    pub fn end_without_readers(&self, done: Arc<AtomicBool>, ui: Ui) {
+    /// From now on, a signal ends the program some time later, unless all of its output is `shown`: a pipe that is full and not
+    /// read would keep it. Nothing but output may be lost then.
+    pub fn end_without_readers(&self, shown: Arc<Shown>, ui: Ui) {
         let first = self.first.clone();
         std::thread::spawn(move || {
             let mut since = None;
-            while !done.load(Ordering::Relaxed) {
+            while !shown.all.load(Ordering::Relaxed) {
                 std::thread::sleep(LOOK);
+                // Held until the end, so that no file is begun.
+                let Ok(_none) = shown.file.try_lock() else {
+                    since = None;
+                    continue;
+                };
                 if first.load(Ordering::Relaxed) == 0 {
                     continue;
                 }

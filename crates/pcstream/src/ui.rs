@@ -184,6 +184,12 @@ impl JsonSink {
         matches!(self, JsonSink::Stdout)
     }
 
+    /// Whether it is a regular file, which nobody has to read.
+    #[cfg(feature = "capture")]
+    pub fn is_file(&self) -> bool {
+        matches!(self, JsonSink::File(file) if file.is_regular())
+    }
+
     /// Writes `value` as indented JSON and a newline.
     pub fn write(self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_string_pretty(value).context("cannot make JSON of the result")?;

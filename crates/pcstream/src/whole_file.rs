@@ -65,6 +65,12 @@ impl WholeFile {
         Ok(WholeFile { output, path: path.to_owned(), flag })
     }
 
+    /// Whether it is, or will be, a regular file.
+    #[cfg(feature = "capture")]
+    pub fn is_regular(&self) -> bool {
+        matches!(self.output, Output::File(_))
+    }
+
     /// Writes all of it, and puts it in its place.
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
         let written = match self.output {

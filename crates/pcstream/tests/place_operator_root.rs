@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
     common::run(vec![
         common::test("place_ends_with_its_terminal", &needs, terminal),
+        common::test("place_writes_a_file_whole_after_a_signal", &needs, slow_file),
         common::test("place_begins_though_the_disk_of_its_table_is_full", &needs, full),
         common::test("place_saves_through_a_link", &needs, link),
         common::test("place_makes_no_directory_of_a_table_that_is_named", &needs, nowhere),
@@ -31,6 +32,43 @@ fn main() -> ExitCode {
         common::test("place_goes_on_while_the_file_system_is_mounted_elsewhere", &needs, mounted_twice),
         common::test("place_and_doctor_name_hints_that_a_killed_one_left", &needs, left),
     ])
+}
+
+/// A disk that takes nothing, until this is dropped.
+struct Frozen<'a>(&'a Disk);
+
+impl Frozen<'_> {
+    fn new(disk: &Disk) -> Frozen<'_> {
+        succeed("fsfreeze", &["--freeze", text(&disk.mount_point())]);
+        Frozen(disk)
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        succeed("fsfreeze", &["--unfreeze", text(&self.0.mount_point())]);
+    }
+}
+
+/// Whoever reads a pipe has to do that soon after a signal. A file is written whole, however long that takes.
+fn slow_file() {
+    let (disk, slow) = (ext4(), Disk::ext4(64));
+    let bench = Bench::new(&disk);
+    let json = slow.mount_point().join("result.json");
+    let placer = bench.start(&["--sink", "none", "--json", text(&json), "--", "sh", "-c", "exec sleep 900"]);
+    let frozen = Frozen::new(&slow);
+    placer.signal("TERM");
+    let id = placer.child.as_ref().expect("it runs").id();
+    let state = || fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    wait_for("a write that waits for the disk", || !state().contains(") S ") && !state().contains(") R "));
+    // Longer than a pipe is waited for.
+    std::thread::sleep(Duration::from_secs(2));
+    drop(frozen);
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(143), "{}", said(&output));
+    let written = fs::read(&json).expect("it was written");
+    let result: serde_json::Value = serde_json::from_slice(&written).expect("it is whole");
+    assert_eq!(result["sink"], "none", "{result:#}");
 }
 
 /// SIGHUP asks a service for a reload. On a terminal it says that this closed.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{IsTerminal as _, stdin, stdout};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ use crate::failure::{Failure, Status};
 use crate::learned_table;
 use crate::metrics_server::serve;
 use crate::schemes;
-use crate::stop::StopSignals;
+use crate::stop::{Shown, StopSignals};
 use crate::ui::Ui;
 use output::Lines;
 
@@ -61,7 +61,8 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     capture::check_machine().map_err(Failure::failed)?;
     std::fs::metadata(&args.on).with_context(|| format!("--on {}", args.on.display()))?;
     // Emptied only now that all else is right, but before signals are caught: it may be a pipe that nobody reads.
-    let lines = args.json.as_deref().map(Lines::open).transpose()?;
+    let output = Arc::new(Shown::default());
+    let lines = args.json.as_deref().map(|path| Lines::open(path, &output)).transpose()?;
     let stop = StopSignals::catch()?;
     let (sender, snapshots) = sync_channel(WAITING);
     let mut watcher = Watcher {
@@ -82,7 +83,6 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     if !args.dir_only {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
     }
-    let done = Arc::new(AtomicBool::new(false));
     let (shown, (finished, unsaid)) = std::thread::scope(|scope| {
         let _end = StopOnDrop(&stop.count);
         let capture = scope.spawn(|| {
@@ -91,11 +91,11 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
             let unsaid = std::mem::take(&mut watcher.unsaid);
             // Whoever waits for snapshots learns that there will be none.
             drop(watcher);
-            stop.end_without_readers(done.clone(), ui);
+            stop.end_without_readers(output.clone(), ui);
             (result, unsaid)
         });
         let shown = show(&args, lines, &snapshots, ui);
-        done.store(true, Ordering::Relaxed);
+        output.all();
         stop.count.fetch_add(1, Ordering::Relaxed);
         let finished = capture.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (shown, finished)

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -13,6 +14,7 @@ use pcstream_watch::{Snapshot, text};
 
 use crate::args::TopArgs;
 use crate::failure::Failure;
+use crate::stop::Shown;
 use crate::{ui, whole_file};
 
 /// Prints a table; a blank line comes before all but the first.
@@ -25,19 +27,20 @@ pub fn table(snapshot: &Snapshot, args: &TopArgs, layout: Layout, first: bool) -
 pub enum Lines {
     /// Instead of the tables.
     Stdout,
-    /// Beside them.
-    File(File, PathBuf),
+    /// Beside them, at this path. What goes into a regular file is written whole.
+    File(File, PathBuf, Option<Arc<Shown>>),
 }
 
 impl Lines {
     /// `-` is stdout. A file that is there is emptied. One that is made nobody else may read: it has names of files in it.
-    pub fn open(path: &Path) -> anyhow::Result<Lines> {
+    pub fn open(path: &Path, shown: &Arc<Shown>) -> anyhow::Result<Lines> {
         if path == Path::new("-") {
             return Ok(Lines::Stdout);
         }
         let file = whole_file::resolve(path).and_then(|real| empty(&real));
         let file = file.with_context(|| format!("--json {}: cannot write there", path.display()))?;
-        Ok(Lines::File(file, path.to_owned()))
+        let regular = file.metadata().is_ok_and(|file| file.is_file());
+        Ok(Lines::File(file, path.to_owned(), regular.then(|| shown.clone())))
     }
 
     /// Whether the tables have to give way.
@@ -53,8 +56,12 @@ impl Lines {
         let line = escape::json(line) + "\n";
         match self {
             Lines::Stdout => ui::print(&line),
-            Lines::File(file, path) => {
-                Ok(file.write_all(line.as_bytes()).with_context(|| format!("--json {}", path.display()))?)
+            Lines::File(file, path, regular) => {
+                let written = match regular {
+                    Some(shown) => shown.to_file(|| file.write_all(line.as_bytes())),
+                    None => file.write_all(line.as_bytes()),
+                };
+                Ok(written.with_context(|| format!("--json {}", path.display()))?)
             }
         }
     }
