@@ -2,13 +2,14 @@
 //! # Modules
 //!
 //! `server` makes a device in front of a `disk`, by `control` of the kernel's driver (`abi`), and keeps a `queue` of requests per
-//! thread. `plan` says what a request becomes on the disk. Streams come from a `table` in memory that the kernel side shares; `link`
-//! hands it over. `shared` is what queues have in common.
+//! thread. Whether it is `in_use` says when it may end. `plan` says what a request becomes on the disk. Streams come from a `table` in
+//! memory that the kernel side shares; `link` hands it over. `shared` is what queues have in common.
 
 mod abi;
 mod control;
 mod disk;
 mod error;
+mod in_use;
 pub mod link;
 mod plan;
 mod queue;

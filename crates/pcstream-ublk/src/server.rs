@@ -21,6 +21,7 @@ use crate::abi::{self, DeviceInfo};
 use crate::control::{Control, block_device, character_device};
 use crate::disk::{Disk, Limits, REQUEST_BYTES_MAX};
 use crate::error::UblkError;
+use crate::in_use::InUse;
 use crate::link::{self, ControlSocket, Received, Served};
 use crate::queue::{self, QueueConfig};
 use crate::shared::{Shared, Totals};
@@ -42,7 +43,7 @@ pub struct Options {
 }
 
 /// What somebody should know while a device is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// This process gives streams.
     Attached(u32),
@@ -50,6 +51,8 @@ pub enum Event {
     Detached,
     /// It is to be stopped, but is in use: it is served until it is not.
     InUse,
+    /// It is to be stopped, and this is why nobody knows whether it is in use: it is served until it is known not to be.
+    Unknown(String),
 }
 
 /// Removes a device when it is dropped.
@@ -141,23 +144,27 @@ impl Server {
         }
     }
 
-    /// Serves until `stop` can be read and nobody uses the device any more.
+    /// Serves until `stop` can be read, and it is known that nobody uses the device any more.
     pub fn run(
         mut self,
         stop: BorrowedFd<'_>,
         report: &mut dyn FnMut(Event),
     ) -> Result<Arc<Totals>, UblkError> {
-        let (mut stopping, mut said) = (false, false);
+        let (mut stopping, mut said) = (false, None);
         loop {
             if stopping {
-                if let Some(unused) = self.unused() {
-                    self.device.stop()?;
-                    drop(unused);
-                    return self.finish();
-                }
-                if !said {
-                    report(Event::InUse);
-                    said = true;
+                let event = match self.in_use() {
+                    InUse::No(unused) => {
+                        self.device.stop()?;
+                        drop(unused);
+                        return self.finish();
+                    }
+                    InUse::Yes => Event::InUse,
+                    InUse::Unknown(why) => Event::Unknown(why),
+                };
+                if said.as_ref() != Some(&event) {
+                    report(event.clone());
+                    said = Some(event);
                 }
             }
             let ready = self.wait((!stopping).then_some(stop))?;
@@ -184,15 +191,9 @@ impl Server {
         }
     }
 
-    /// The device, if nobody else has claimed it; nobody can, as long as this is kept.
-    fn unused(&self) -> Option<File> {
-        let flags = libc::O_EXCL | libc::O_CLOEXEC;
-        match OpenOptions::new().read(true).custom_flags(flags).open(self.device()) {
-            Ok(file) => Some(file),
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => None,
-            // Without a node there is nobody who could have it.
-            Err(_) => File::open("/dev/null").ok(),
-        }
+    fn in_use(&self) -> InUse {
+        let number = format!("/sys/block/ublkb{}/dev", self.device.id);
+        InUse::of(&self.device(), Path::new(&number))
     }
 
     fn wait(&self, stop: Option<BorrowedFd<'_>>) -> Result<Ready, UblkError> {

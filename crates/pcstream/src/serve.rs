@@ -68,6 +68,9 @@ fn said(event: Event) -> String {
         Event::InUse => {
             "the device is mounted, or in use: it is served until it is not; unmount it".to_owned()
         }
+        Event::Unknown(why) => format!(
+            "cannot tell whether the device is in use, so it is served on: {why}; give its node its name and owner (root) back"
+        ),
     }
 }
 
