@@ -51,6 +51,17 @@ pub enum UblkError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The number that was asked for is somebody else's.
+    #[error("--id {id}: /dev/ublkb{id} belongs to {by}: take another number, or end that first")]
+    Taken {
+        /// Which.
+        id: u32,
+        /// Whose it is.
+        by: String,
+    },
+    /// Somebody asked to stop before the device was there.
+    #[error("ended as asked, before there was a device")]
+    Stopped,
     /// The directory of the socket.
     #[error(transparent)]
     RunDir(#[from] pcstream_system::run_dir::RunDirError),

@@ -86,6 +86,11 @@ fn all_in(run: &Path) -> (Vec<Served>, Vec<String>) {
     (served, stale)
 }
 
+/// Whether somebody listens at the socket of a device. That of a server that was killed refuses (`ConnectionRefused`).
+pub(crate) fn listens(device: &str) -> io::Result<()> {
+    UnixStream::connect(socket(Path::new(RUN), device)).map(drop)
+}
+
 /// Forgets the socket of a server that was killed.
 pub(crate) fn forget(device: &str) {
     let _ = std::fs::remove_file(socket(Path::new(RUN), device));

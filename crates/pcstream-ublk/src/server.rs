@@ -22,9 +22,11 @@ use crate::control::{Control, block_device, character_device};
 use crate::disk::{Disk, Limits, REQUEST_BYTES_MAX};
 use crate::error::UblkError;
 use crate::in_use::InUse;
-use crate::link::{self, ControlSocket, Received, Served};
+use crate::link::{ControlSocket, Received, Served};
+use crate::number;
 use crate::queue::{self, QueueConfig};
 use crate::shared::{Shared, Totals};
+use crate::stale::remove_stale;
 
 /// Room for what a queue calls; little, as it is locked in memory.
 const STACK_BYTES: usize = 256 << 10;
@@ -45,6 +47,8 @@ pub struct Options {
 /// What somebody should know while a device is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The number that it is to have is that of a killed server's device, until nobody has that mounted or open.
+    Waits(u32),
     /// This process gives streams.
     Attached(u32),
     /// Nobody does any more.
@@ -64,18 +68,23 @@ struct Device {
 }
 
 impl Device {
-    fn add(mut control: Control, options: &Options) -> Result<Device, UblkError> {
+    fn add(
+        mut control: Control,
+        options: &Options,
+        stop: BorrowedFd<'_>,
+        report: &mut dyn FnMut(Event),
+    ) -> Result<Device, UblkError> {
         let wanted = DeviceInfo {
             queues: options.queues,
             depth: options.depth,
             request_bytes_max: REQUEST_BYTES_MAX,
-            id: options.id.unwrap_or(u32::MAX),
+            id: options.id.unwrap_or(number::ANY),
             server: std::process::id() as i32,
             flags: abi::BUFFERS_IN_RING | abi::ENCODED_COMMANDS,
             server_flags: abi::OF_PCSTREAM,
             ..DeviceInfo::default()
         };
-        let made = control.add(wanted).map_err(|source| UblkError::command("make a device", source))?;
+        let made = number::add(&mut control, wanted, stop, || report(Event::Waits(wanted.id)))?;
         Ok(Device { control, id: made.id, started: false })
     }
 
@@ -106,12 +115,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the device.
-    pub fn start(path: &Path, options: &Options) -> Result<Server, UblkError> {
+    /// Makes the device. It may wait for its number, until `stop` can be read: then the error is [`UblkError::Stopped`].
+    pub fn start(
+        path: &Path,
+        options: &Options,
+        stop: BorrowedFd<'_>,
+        report: &mut dyn FnMut(Event),
+    ) -> Result<Server, UblkError> {
         let mut control = Control::open()?;
         let Disk { file, limits } = Disk::claim(path)?;
         remove_stale(&mut control);
-        let mut device = Device::add(control, options)?;
+        let mut device = Device::add(control, options, stop, report)?;
         let set = device.control.set_parameters(device.id, limits.parameters());
         set.map_err(|source| UblkError::command("describe the device", source))?;
         let shared = Arc::<Shared>::default();
@@ -307,51 +321,5 @@ fn start_queue(config: QueueConfig, over: &UnixStream, ended: mpsc::Sender<Ended
     match is_ready.recv() {
         Ok(result) => result.map_err(error),
         Err(_) => Err(error(io::Error::other("it ended before it began"))),
-    }
-}
-
-/// Removes devices whose servers were killed; says which.
-pub fn remove_stale(control: &mut Control) -> Vec<String> {
-    let (_, stale) = link::all();
-    stale.into_iter().filter(|device| remove(control, device)).collect()
-}
-
-fn remove(control: &mut Control, device: &str) -> bool {
-    let Some(id) = device.strip_prefix("ublkb").and_then(|id| id.parse().ok()) else { return false };
-    let (removed, over) = match control.info(id) {
-        Ok(info) if is_stale(&info) => {
-            let removed = control.delete(id).is_ok();
-            (removed, removed)
-        }
-        // Its server was killed, and the kernel has not put the device away yet.
-        Ok(info) if info.server_flags == abi::OF_PCSTREAM => (false, false),
-        // The number is somebody else's by now.
-        Ok(_) => (false, true),
-        Err(error) => {
-            let gone = error.raw_os_error() == Some(libc::ENODEV);
-            (gone, gone)
-        }
-    };
-    if over {
-        link::forget(device);
-    }
-    removed
-}
-
-/// Whether a device is of a server of this program that is gone. Until a device is started, its state is the same.
-fn is_stale(info: &DeviceInfo) -> bool {
-    info.state == abi::STATE_DEAD && info.server_flags == abi::OF_PCSTREAM
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_of_other_programs_and_running_ones_are_not_stale() {
-        let stale = DeviceInfo { server_flags: abi::OF_PCSTREAM, ..DeviceInfo::default() };
-        assert!(is_stale(&stale));
-        assert!(!is_stale(&DeviceInfo { server_flags: 0, ..stale }), "another program makes it");
-        assert!(!is_stale(&DeviceInfo { state: 1, ..stale }), "it is served");
     }
 }

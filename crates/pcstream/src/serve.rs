@@ -30,8 +30,15 @@ pub fn serve(args: &ServeArgs, ui: Ui) -> Result<Status, Failure> {
         let end = stopped.try_clone().context("cannot catch signals")?;
         pipe::register(signal, end).context("cannot catch signals")?;
     }
-    let server = Server::start(&args.disk, &Options { id: args.id, queues, depth: args.depth });
-    let server = server.map_err(refused)?;
+    let options = Options { id: args.id, queues, depth: args.depth };
+    let server = Server::start(&args.disk, &options, stop.as_fd(), &mut |event| ui.remark(&said(event)));
+    let server = match server {
+        Err(UblkError::Stopped) => {
+            ui.remark("ended as you asked, before anything was served");
+            return Ok(Status::Done);
+        }
+        server => server.map_err(refused)?,
+    };
     let device = server.device();
     let limits = server.limits();
     let status = format!(
@@ -63,6 +70,10 @@ fn refused(error: UblkError) -> Failure {
 
 fn said(event: Event) -> String {
     match event {
+        Event::Waits(id) => format!(
+            "waiting for the number {id}: /dev/ublkb{id} of a killed server is still there, until nobody has it mounted or open; \
+             unmount it"
+        ),
         Event::Attached(process) => format!("process {process} gives writes their streams"),
         Event::Detached => "nobody gives streams any more: writes go on without".to_owned(),
         Event::InUse => {
