@@ -38,7 +38,7 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 pub struct Options {
     /// The number of the device; `None`: the first that is free.
     pub id: Option<u32>,
-    /// Queues, each with a thread.
+    /// Queues, each with a thread. There are no more than processors.
     pub queues: u16,
     /// Requests that a queue has on their way at once.
     pub depth: u16,
@@ -64,6 +64,7 @@ pub enum Event {
 struct Device {
     control: Control,
     id: u32,
+    queues: u16,
     started: bool,
 }
 
@@ -85,7 +86,7 @@ impl Device {
             ..DeviceInfo::default()
         };
         let made = number::add(&mut control, wanted, stop, || report(Event::Waits(wanted.id)))?;
-        Ok(Device { control, id: made.id, started: false })
+        Ok(Device { control, id: made.id, queues: made.queues, started: false })
     }
 
     fn stop(&mut self) -> Result<(), UblkError> {
@@ -126,6 +127,7 @@ impl Server {
         let Disk { file, limits } = Disk::claim(path)?;
         remove_stale(&mut control);
         let mut device = Device::add(control, options, stop, report)?;
+        let options = &Options { queues: device.queues, ..*options };
         let set = device.control.set_parameters(device.id, limits.parameters());
         set.map_err(|source| UblkError::command("describe the device", source))?;
         let shared = Arc::<Shared>::default();
@@ -142,6 +144,11 @@ impl Server {
     /// The device that was made.
     pub fn device(&self) -> PathBuf {
         block_device(self.device.id)
+    }
+
+    /// Its queues: as many as were asked for, or as there are processors.
+    pub fn queues(&self) -> u16 {
+        self.device.queues
     }
 
     /// What is behind it.

@@ -39,6 +39,7 @@ pub fn serve(args: &ServeArgs, ui: Ui) -> Result<Status, Failure> {
         }
         server => server.map_err(refused)?,
     };
+    fewer_queues(args.queues, server.queues()).iter().for_each(|fewer| ui.remark(fewer));
     let device = server.device();
     let limits = server.limits();
     let status = format!(
@@ -66,6 +67,12 @@ fn refused(error: UblkError) -> Failure {
         UblkError::Unfit { .. } => Failure::wrong_arguments(error),
         error => Failure::failed(error),
     }
+}
+
+/// Said if there are fewer queues than were asked for.
+fn fewer_queues(asked: Option<u16>, made: u16) -> Option<String> {
+    let asked = asked.filter(|&asked| asked > made)?;
+    Some(format!("--queues {asked}: the device has {made}, as many as there are processors"))
 }
 
 fn said(event: Event) -> String {
@@ -103,4 +110,18 @@ fn summary(totals: &Totals) -> String {
         text += &format!("; {} requests failed, as the disk failed", totals.errors());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_queues_that_were_asked_for_are_missed() {
+        assert_eq!(
+            [fewer_queues(None, 2), fewer_queues(Some(2), 2), fewer_queues(Some(1), 1)],
+            [None, None, None]
+        );
+        assert!(fewer_queues(Some(32), 2).is_some_and(|said| said.contains("--queues 32: the device has 2")));
+    }
 }

@@ -22,7 +22,7 @@ pub struct ServeArgs {
     /// The number of the device, N of /dev/ublkbN [default: the first that is free]
     #[arg(long, value_name = "N", value_parser = values::within::<u32>(0, 65_535))]
     pub id: Option<u32>,
-    /// Queues, each with a thread: 1 to 32 [default: one for each processor, up to 4]
+    /// Queues, each with a thread: 1 to 32, at most one for each processor [default: one for each, up to 4]
     #[arg(long, value_name = "N", value_parser = values::within::<u16>(1, 32))]
     pub queues: Option<u16>,
     /// Requests that each queue handles at once: 1 to 1024
