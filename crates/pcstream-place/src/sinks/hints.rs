@@ -42,7 +42,7 @@ pub const INFO: SinkInfo = SinkInfo {
 /// One for each hint, and the default.
 const STREAMS: u8 = 5;
 
-/// How long hints are taken back at most: a unit of systemd has half a minute for all of the end.
+/// How long hints are taken back at most: whoever stops a service waits for its end.
 const TAKING_BACK: Duration = Duration::from_secs(20);
 /// Time between two tries to take back hints of files that could not be opened.
 const RETRY: Duration = Duration::from_millis(100);

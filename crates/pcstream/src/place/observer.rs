@@ -23,7 +23,7 @@ use crate::ui::Ui;
 
 /// Time between two looks at whether the file system is still there.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long what is queued is still learned from after a stop. A unit of systemd has half a minute for all of the end.
+/// How long what is queued is still learned from after a stop: whoever stops a service waits for its end.
 const LEARNING_AFTER_STOP: Duration = Duration::from_secs(3);
 /// Receives a capture, and passes it on.
 pub(super) struct Placing<'a> {
