@@ -23,7 +23,8 @@
  * kernel would not run the program for the server's request, and count a loss (`keeps_cpu`).
  *
  * Known weaknesses: below a device-mapper target, direct I/O gets no stream, and encrypted pages are others. Pages that are no
- * majority of their request go with the majority; `minority_bytes` counts them.
+ * majority of their request go with the majority; `minority_bytes` counts them. A note that the server takes at the very time at which
+ * another page's replaces it counts as refused.
  */
 #ifndef PCSTREAM_STREAMS_H
 #define PCSTREAM_STREAMS_H
@@ -101,19 +102,33 @@ struct noted {
 	u64 stream;
 };
 
+/* Of a page whose note gives way to that of another page, before the server has taken it. It goes without its stream. */
+static __always_inline void count_replaced(u64 note)
+{
+	u32 stream = note & (MAX_WRITE_STREAMS - 1);
+	struct stream_count *count = bpf_map_lookup_elem(&stream_counts, &stream);
+
+	if (count)
+		__sync_fetch_and_add(&count->refused_bytes, PAGE_SIZE);
+}
+
 static long note_page(u64 i, struct noted *noted)
 {
-	u64 page = noted->page + i, *place;
+	u64 page = noted->page + i, before, *place;
 	u32 at = page & (PAGE_STREAM_SLOTS - 1);
 
 	place = bpf_map_lookup_elem(&page_streams, &at);
 	if (!place)
 		return 1;
-	/* What was noted for an earlier request of this page is stale; what is another page's stays. */
-	if (noted->stream)
+	/* What was noted for an earlier request of this page is stale; what is another page's stays, unless the place is needed. */
+	before = *(volatile u64 *)place;
+	if (noted->stream) {
 		*(volatile u64 *)place = page << 8 | noted->stream;
-	else if (*(volatile u64 *)place >> 8 == page)
+		if (before && before >> 8 != page)
+			count_replaced(before);
+	} else if (before >> 8 == page) {
 		*(volatile u64 *)place = 0;
+	}
 	return 0;
 }
 

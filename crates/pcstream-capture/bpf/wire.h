@@ -119,7 +119,7 @@ struct stream_count {
 	u64 requests;
 	u64 bytes;
 	u64 minority_bytes;    /* of these, what belonged to contexts of other streams */
-	u64 refused_bytes;     /* of requests that should have had it, and went without */
+	u64 refused_bytes;     /* of requests, or pages for a server, that should have had it, and went without */
 	u64 bytes_of_programs; /* of requests to which the program gave it */
 };
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pcstream_capture::capture::{self, CaptureOptions, Observer, Progress, Started, Subject, Target};
 use pcstream_capture::session::{PlacedBy, SessionOptions};
@@ -22,6 +22,7 @@ use pcstream_fs::scratch::FsKind;
 use pcstream_trace::{Batch, ContextId, Op, PAGE_BYTES, Tables};
 use pcstream_ublk::table::{SLOTS, STREAMS, StreamTable, Use};
 use recording::{bpf, fs_need};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 fn main() -> ExitCode {
     let tests = FsKind::ALL.into_iter().flat_map(|fs| {
@@ -72,9 +73,14 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Noted for other pages than those of the device.
+const OF_OTHERS: usize = 7;
+
 /// Enters streams when all contexts are known, and lets the program go on.
 #[derive(Default)]
 struct Entering {
+    /// Streams are noted for a server.
+    server: bool,
     signals: PathBuf,
     streams: Option<StreamMaps>,
     keys: Vec<(u64, ContextId)>,
@@ -104,6 +110,9 @@ impl Entering {
                 streams.put(key, versions).expect("there is room");
             }
             streams.switch(1).expect("it can be switched");
+            if self.server {
+                occupy(streams);
+            }
             self.before = self.pages();
         }
         std::fs::write(self.signals.join(self.rounds.to_string()), "").expect("written");
@@ -143,10 +152,27 @@ impl Observer for Entering {
     fn progress(&mut self, _: &Progress) {}
 }
 
+/// Each place has the note of a page 4 GiB behind that of the device, as if a server were slow to take them.
+fn occupy(streams: &StreamMaps) {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let bytes = SLOTS * size_of::<u64>();
+    // SAFETY: a new mapping, of a map that is larger.
+    let mapped =
+        unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, streams.pages(), 0) };
+    let places = mapped.expect("the map can be shared").cast::<AtomicU64>();
+    for at in 0..SLOTS {
+        // SAFETY: within the mapping, and aligned.
+        unsafe { &*places.add(at) }.store(((at + SLOTS) << 8 | OF_OTHERS) as u64, Ordering::Relaxed);
+    }
+    // SAFETY: nobody has a reference into it any more.
+    unsafe { munmap(places.cast(), bytes) }.expect("it is mapped");
+}
+
 fn majority(fs: FsKind, placed_by: PlacedBy) {
     let dir = tempfile::tempdir().expect("a directory");
     let program = programs::compile(dir.path(), "two", PROGRAM, &[]);
-    let mut entering = Entering { signals: dir.path().to_owned(), ..Entering::default() };
+    let server = placed_by == PlacedBy::Server;
+    let mut entering = Entering { signals: dir.path().to_owned(), server, ..Entering::default() };
     let words =
         [program.as_os_str(), "{}".as_ref(), Path::as_os_str(dir.path())].map(ToOwned::to_owned).to_vec();
     let (subject, target) = (Subject::Command(words), Target::Scratch(recording::scratch(fs)));
@@ -162,9 +188,13 @@ fn majority(fs: FsKind, placed_by: PlacedBy) {
     assert_eq!([change[9][0], change[8][0]], [64 + 8, 32], "{change:?}");
     // The half that was no majority, among metadata.
     assert!(change[0][0] >= 8 && change[0][1] == 8, "{change:?}");
-    let others: u64 = (1..32).filter(|stream| ![8, 9].contains(stream)).map(|stream| after[stream][0]).sum();
+    // Each page took the place of another, which goes without its stream.
+    let replaced = if server { 64 + 8 + 32 } else { 0 };
+    assert_eq!(change[OF_OTHERS][0], replaced, "{change:?}");
+    let streams = (1..32).filter(|stream| ![OF_OTHERS, 8, 9].contains(stream));
+    let others: u64 = streams.map(|stream| after[stream][0]).sum();
     assert_eq!(others, 0, "the other version does not count: {after:?}");
-    if placed_by == PlacedBy::Server {
+    if server {
         noted(entering.streams.as_ref().expect("it places"));
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! Invariants: a stream is found for the page that it was noted for only, and once. What is not found is none.
 //!
-//! Known weaknesses: of two pages that share a place and are on their way at once, the one noted first gets no stream. Of two
-//! requests for parts of a page that are on their way at once, the second to arrive gets none.
+//! Known weaknesses: of two pages that share a place and are on their way at once, the one noted first gets no stream, which the kernel
+//! side counts. Of two requests for parts of a page that are on their way at once, the second to arrive gets none.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -63,12 +63,12 @@ fn used(write_stream: u8, count: StreamCount) -> StreamUse {
     }
 }
 
-/// What the server wrote, of what the kernel side chose.
+/// What the server wrote, of what the kernel side chose. What was refused is what either could not do.
 fn written(chosen: StreamUse, server: Use) -> StreamUse {
     StreamUse {
         requests: server.writes,
         pages: pages(server.bytes),
-        refused_pages: pages(server.refused_bytes),
+        refused_pages: chosen.refused_pages + pages(server.refused_bytes),
         ..chosen
     }
 }
@@ -83,13 +83,13 @@ mod tests {
             requests: 3,
             bytes: 5 * 4096,
             minority_bytes: 4096,
-            refused_bytes: 0,
+            refused_bytes: 2 * 4096,
             bytes_of_programs: 0,
         };
         let chosen = used(2, count);
         assert_eq!((chosen.requests, chosen.pages, chosen.minority_pages), (3, 5, 1));
         let written = written(chosen, Use { writes: 2, bytes: 4 * 4096, refused_bytes: 4096 });
         assert_eq!((written.write_stream, written.requests, written.pages), (2, 2, 4));
-        assert_eq!((written.minority_pages, written.refused_pages), (1, 1));
+        assert_eq!((written.minority_pages, written.refused_pages), (1, 3), "two notes were replaced");
     }
 }
