@@ -8,9 +8,9 @@
 //!
 //! Known weakness: as [`trusted_file`](crate::trusted_file), it looks at the bits of the mode only.
 
-use std::fs::{DirBuilder, File, Metadata};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -18,6 +18,8 @@ use rustix::io::Errno;
 
 /// Where it is.
 pub const RUN: &str = "/run/pcstream";
+/// Others get to sockets and mounts in it.
+const MODE: u32 = 0o755;
 
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +73,10 @@ impl RunDir {
             }
             // Whoever looks for directories of runs that are gone may take it before it is locked.
             match RunDir::open(&path) {
-                Ok(run) if run.lock()? && run.is_there() => return Ok(run),
+                Ok(run) if run.lock()? && run.is_there() => {
+                    run.set_mode(mode)?;
+                    return Ok(run);
+                }
                 Err(error) if !error.is_missing() => return Err(error),
                 _ => {}
             }
@@ -100,20 +105,26 @@ impl RunDir {
         }
     }
 
+    /// Whatever the umask took away as it was made.
+    fn set_mode(&self, mode: u32) -> Result<(), RunDirError> {
+        let set = self.dir.set_permissions(Permissions::from_mode(mode));
+        set.map_err(|source| RunDirError::Io { doing: "set the mode of", path: self.path.clone(), source })
+    }
+
     fn is_there(&self) -> bool {
         let same = |open: Metadata, there: Metadata| (open.dev(), open.ino()) == (there.dev(), there.ino());
         self.dir.metadata().is_ok_and(|open| inspect(&self.path).is_ok_and(|there| same(open, there)))
     }
 }
 
-/// Makes a directory, if need be, and checks it.
+/// Makes a directory, if need be, and checks it. The mode of one that is there already is its owner's affair.
 pub fn make(directory: &Path) -> Result<(), RunDirError> {
-    match DirBuilder::new().mode(0o755).create(directory) {
-        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-            Err(RunDirError::Io { doing: "make", path: directory.into(), source })
-        }
-        _ => check(directory),
+    match DirBuilder::new().mode(MODE).create(directory) {
+        Ok(()) => RunDir::open(directory)?.set_mode(MODE)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(source) => return Err(RunDirError::Io { doing: "make", path: directory.into(), source }),
     }
+    check(directory)
 }
 
 /// Checks a directory and everything above it. A directory above it that others may write to is fine if it is sticky,
@@ -172,8 +183,9 @@ fn user() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -192,6 +204,24 @@ mod tests {
         fs::remove_dir(&other.path).unwrap();
         assert!(!other.is_there());
         assert!(RunDir::open(&other.path).unwrap_err().is_missing());
+    }
+
+    /// Of a process of its own, as a umask is that of all threads.
+    #[test]
+    fn a_umask_hides_nothing_from_others() {
+        const ROOT: &str = "PCSTREAM_TEST_RUN_DIR";
+        if let Some(root) = std::env::var_os(ROOT) {
+            rustix::process::umask(Mode::from_raw_mode(0o077));
+            RunDir::create(Path::new(&root), 7, 0o711).unwrap();
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().join("run");
+        let mut test = Command::new(std::env::current_exe().unwrap());
+        test.args(["--exact", "run_dir::tests::a_umask_hides_nothing_from_others"]).env(ROOT, &root);
+        assert!(test.stdout(Stdio::null()).status().unwrap().success());
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!([mode(&root), mode(&root.join("7-0"))], [0o755, 0o711]);
     }
 
     #[test]
