@@ -9,7 +9,9 @@ mod placer;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 
 use common::wait_for;
@@ -52,6 +54,8 @@ int main(int argc, char **argv) {
   return bad;
 }
 "#;
+/// The hint by which a program says that it expects nothing (RWH_WRITE_LIFE_NONE).
+const NONE: u64 = 1;
 /// Of each file.
 const PAGES: u64 = 65536 / 4096;
 
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
             || written_once(&xfs_disk()),
         ),
         common::test("hints_of_a_file_system_that_others_have_mounted_are_not_forgotten", &needs, elsewhere),
+        common::test("hints_that_programs_set_later_are_given_back", &needs, set_later),
     ])
 }
 
@@ -107,6 +112,32 @@ fn elsewhere() {
     let next = bench.start(&["--sink", "hints"]).end();
     assert_eq!(next["statistics"]["hints_taken_back"], 2, "{next:#}");
     assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, 5]);
+}
+
+/// Where hints of programs give way, one that the program set after the placer's is its own still, and is given back.
+fn set_later() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let overriding = ["--sink", "hints", "--override-hints", "--save-every", "100ms"];
+    let placer = bench.start(&overriding);
+    bench.write();
+    wait_for("another hint than the program's", || ![0, 5].contains(&bench.hint("own")));
+    wait_for("all lifetimes", || bench.learned() == 3);
+    placer.signal("KILL");
+    placer.wait();
+    set_hint(&disk.mount_point().join("own"), NONE);
+    let next = bench.start(&overriding);
+    wait_for("another hint than the program's", || ![0, NONE].contains(&bench.hint("own")));
+    bench.stop();
+    let result = next.end();
+    assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, NONE], "{result:#}");
+}
+
+/// As a program does.
+fn set_hint(path: &Path, hint: u64) {
+    let file = File::open(path).expect("it is there");
+    // SAFETY: F_SET_RW_HINT reads one u64, which lives until it returns.
+    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), 1036, &raw const hint) }, 0);
 }
 
 /// Runs the program, and empties the disk.

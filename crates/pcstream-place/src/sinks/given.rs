@@ -4,8 +4,8 @@
 //! it, and takes it back at the end. So each hint is also a line of a file in `/run`, which the system empties at a start,
 //! as it forgets the hints.
 //!
-//! A line: inode, generation, the hint before, the hint given; numbers, with a blank between them. The last line of an inode
-//! counts, with the first line's hint before. What is no such line is left out: a line whose writer was killed.
+//! A line: inode, generation, the hint before, the hint given; numbers, with a blank between them. The last line of an inode counts.
+//! What is no such line is left out: a line whose writer was killed.
 //!
 //! Memory: at most [`MAX_GIVEN`] files, 64 MiB; the file is rewritten when it has twice as many lines. The new one is written
 //! beside it and takes its place, so that one for which there is no room costs no line.
@@ -45,7 +45,7 @@ impl From<&File> for Identity {
 /// A hint that was given, as the kernel numbers hints; 0: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What the file had before.
+    /// What the file had before, or what its program set since.
     pub before: u64,
     /// What it was given last.
     pub given: u64,
@@ -75,7 +75,7 @@ impl Given {
             Given { path: path.to_owned(), file, changes: FxHashMap::default(), lines: 0, cut: false };
         for line in text.split_inclusive('\n') {
             if let Some((identity, change)) = parse(line) {
-                given.keep(identity, change);
+                given.changes.insert(identity, change);
             }
         }
         // A line that was cut off stays none.
@@ -103,9 +103,9 @@ impl Given {
 
     /// Keeps a hint that is about to be given. Errors: it is known here, but not written down.
     pub fn add(&mut self, identity: Identity, change: Change) -> io::Result<()> {
-        let kept = self.keep(identity, change);
+        self.changes.insert(identity, change);
         let begin = if self.cut { "\n" } else { "" };
-        let written = self.file.write_all(format!("{begin}{}", line(identity, kept)).as_bytes());
+        let written = self.file.write_all(format!("{begin}{}", line(identity, change)).as_bytes());
         self.cut = written.is_err();
         self.lines += 1;
         if self.lines > 2 * MAX_GIVEN && self.rewrite().is_err() {
@@ -133,12 +133,6 @@ impl Given {
         // A file that is not removed names hints that the files no longer have, which harms nobody.
         let _ = std::fs::remove_file(&self.path);
         self.changes.clear();
-    }
-
-    fn keep(&mut self, identity: Identity, change: Change) -> Change {
-        let kept = self.changes.entry(identity).or_insert(change);
-        kept.given = change.given;
-        *kept
     }
 
     fn rewrite(&mut self) -> io::Result<()> {
@@ -182,11 +176,11 @@ mod tests {
         let mut first = Given::open(&path).expect("made");
         first.add(identity(1), Change { before: 0, given: 2 }).expect("written");
         first.add(identity(2), Change { before: 5, given: 3 }).expect("written");
-        first.add(identity(1), Change { before: 2, given: 4 }).expect("written");
+        first.add(identity(1), Change { before: 3, given: 4 }).expect("written");
         drop(first);
         let mut second = Given::open(&path).expect("read");
         let all =
-            [(identity(1), Change { before: 0, given: 4 }), (identity(2), Change { before: 5, given: 3 })];
+            [(identity(1), Change { before: 3, given: 4 }), (identity(2), Change { before: 5, given: 3 })];
         assert_eq!(all.map(|(identity, _)| second.of(identity)), all.map(|(_, change)| Some(change)));
         second.retain(|identity, _| identity.inode == 1).expect("rewritten");
         let mut third = Given::open(&path).expect("read");

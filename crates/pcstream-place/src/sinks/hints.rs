@@ -135,7 +135,7 @@ impl Hints {
         if given.is_none() && self.given.is_full() {
             self.forget_files_that_are_gone()?;
         }
-        let noted = self.given.add(file, Change { before: now, given: hint as u64 });
+        let noted = self.given.add(file, Change { before: before(given, now), given: hint as u64 });
         self.not_noted += u64::from(noted.is_err());
         set(&opened, hint as u64)?;
         Ok(Outcome::Set)
@@ -282,6 +282,12 @@ fn not_mounted() -> io::Error {
     io::Error::from_raw_os_error(NOT_MOUNTED)
 }
 
+/// What a file that has the hint `now` is given back: what was there before a hint of ours, or `now` if that is of the program, which set
+/// it since.
+fn before(given: Option<Change>, now: u64) -> u64 {
+    given.filter(|change| change.given == now).map_or(now, |change| change.before)
+}
+
 fn get(file: &Opened) -> io::Result<u64> {
     let mut hint = NOT_SET;
     // SAFETY: the command writes one u64, which lives until it returns.
@@ -326,6 +332,19 @@ mod tests {
         let sink = hints(directory.path());
         are_documented("Statistics of place", sink.facts().into_iter().map(|(name, _)| name));
         are_documented("Losses of place", sink.losses().into_iter().map(|(name, _)| name));
+    }
+
+    #[test]
+    fn a_hint_that_the_program_sets_later_is_given_back() {
+        let given = |before, given| Some(Change { before, given });
+        assert_eq!(before(None, 5), 5);
+        assert_eq!(before(given(5, 2), 2), 5, "it is ours");
+        assert_eq!(before(given(5, 2), 3), 3, "the program set another");
+        assert_eq!(
+            before(given(5, 2), NOT_SET),
+            NOT_SET,
+            "the kernel forgot both, or the program took it back"
+        );
     }
 
     #[test]
