@@ -180,7 +180,7 @@ impl DeviceProcess {
         self.link().call(&Request::Load(image.to_owned())).map(drop)
     }
 
-    /// Writes what the device holds to a file that is there.
+    /// Writes what the device holds to a file that is there, and is nobody else's.
     pub fn save(&self, image: &Path) -> Result<(), ProcessError> {
         self.link().call(&Request::Save(image.to_owned())).map(drop)
     }

@@ -7,6 +7,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
@@ -314,6 +315,10 @@ fn in_a_process(fs: FsKind) {
     }
     File::create(&image).expect("it can be made");
     device.save(&image).expect("it can be saved");
+    let link = place.dir.path().join("link");
+    symlink(&image, &link).expect("linked");
+    let refused = device.save(&link).expect_err("it is not followed").to_string();
+    assert!(refused.contains("is not a regular file"), "{refused}");
     let whole = [(LogicalPage(0), SIZE / PAGE as u64)];
     let beginning = Beginning { prefill: whole.to_vec(), expects_streams: true, ..Beginning::default() };
     device.begin(&beginning).expect("in range");

@@ -92,6 +92,20 @@ pub fn check_alone(file: &File, path: &Path, user: u32) -> Result<(), Untrusted>
     }
 }
 
+/// Opens a regular file for data of `user`, which is there already. What another user may have put in its place is refused: a link, or
+/// what does not pass [`check_alone`]. Never waits for a reader of a pipe.
+pub fn open_alone(path: &Path, user: u32) -> Result<File, Untrusted> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(rustix::io::Errno::LOOP) => return Err(Untrusted::NotAFile),
+        opened => File::from(opened.map_err(io::Error::from)?),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(Untrusted::NotAFile);
+    }
+    check_alone(&file, path, user).map(|()| file)
+}
+
 /// Opens a regular file that, with all directories above it, belongs to `user` or root, and that nobody else may change.
 pub fn open_trusted(path: &Path, user: u32) -> Result<File, Untrusted> {
     let absolute = std::path::absolute(path)?;
@@ -247,6 +261,23 @@ mod tests {
         fs::hard_link(&path, dir.path().join("other")).unwrap();
         let error = check_alone(&file, &path, own()).unwrap_err();
         assert!(error.to_string().contains("2 hard links"), "{error}");
+    }
+
+    #[test]
+    fn a_file_for_data_is_opened_itself_and_nothing_in_its_place() {
+        let (dir, path) = place();
+        let mut file = open_alone(&path, own()).unwrap();
+        std::io::Write::write_all(&mut file, b"TE").unwrap();
+        let link = dir.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(matches!(open_alone(&link, own()), Err(Untrusted::NotAFile)));
+        assert!(matches!(open_alone(Path::new("/dev/null"), own()), Err(Untrusted::NotAFile)));
+        mode(&path, 0o666);
+        assert!(matches!(open_alone(&path, own()), Err(Untrusted::Writable { .. })));
+        mode(&path, 0o600);
+        fs::hard_link(&path, dir.path().join("other")).unwrap();
+        assert!(matches!(open_alone(&path, own()), Err(Untrusted::Linked { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"TExt");
     }
 
     #[test]

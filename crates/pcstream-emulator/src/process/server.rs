@@ -1,13 +1,12 @@
 //! The child's end: a device, and what it is asked.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pcstream_system::trusted_file::{check_alone, open_regular};
+use pcstream_system::trusted_file::{Untrusted, check_alone, open_alone, open_regular};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::configure_io_flusher_behavior;
 
@@ -175,14 +174,23 @@ impl Server {
 
 /// Loads a regular file: a pipe would be waited for. It is mounted then, so it must be nobody else's.
 fn load(device: &mut EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {
-    let user = rustix::process::geteuid().as_raw();
-    let file = open_regular(path).and_then(|file| check_alone(&file, path, user).map(|()| file));
-    let file = file.map_err(|error| io::Error::other(error.to_string()))?;
+    let file = open_regular(path).and_then(|file| check_alone(&file, path, own_user()).map(|()| file));
+    let file = file.map_err(refused)?;
     image::load(device, &mut BufReader::with_capacity(1 << 20, file))
 }
 
+/// Saves to a file that whoever started this process has made. In its directory another user may have put something else in its place.
 fn save(device: &EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {
-    let mut out = BufWriter::with_capacity(1 << 20, File::options().write(true).open(path)?);
+    let file = open_alone(path, own_user()).map_err(refused)?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
     image::save(device, &mut out)?;
     Ok(out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?)
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn refused(error: Untrusted) -> image::ImageError {
+    image::ImageError::from(io::Error::other(error.to_string()))
 }
