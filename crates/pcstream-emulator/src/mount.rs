@@ -47,7 +47,7 @@ const THREADS: usize = 4;
 /// Attributes never change but through the kernel.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// A device that is served. Dropping it ends the service; nothing may be mounted on it then.
+/// A device that is served. Dropping it ends the service: what is still mounted on it then gets errors.
 pub struct MountedDevice {
     device: Arc<SharedDevice>,
     session: Option<BackgroundSession>,
@@ -104,11 +104,17 @@ impl MountedDevice {
 
 impl Drop for MountedDevice {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            // What still uses it keeps the file system alive; the directory is removed by `clean_stale`.
-            if let Err(error) = session.umount_and_join() {
-                eprintln!("pcstream: cannot unmount the emulated device: {error}");
-            }
+        let Some(session) = self.session.take() else { return };
+        // Whoever still uses the file gets errors. To wait for them could be to wait for this process, and so for ever.
+        let abort = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        let ended = match rustix::mount::unmount(self.run.mount_point(), abort) {
+            Ok(()) => session.join(),
+            // Somebody else unmounted it.
+            Err(rustix::io::Errno::INVAL) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = ended {
+            eprintln!("pcstream: cannot unmount the emulated device: {error}");
         }
     }
 }

@@ -7,7 +7,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         tests.push(common::test(format!("device_{fs}_survives_its_server"), &needs, move || killed(fs)));
         tests.push(common::test(format!("device_{fs}_in_a_process"), &needs, move || in_a_process(fs)));
     }
+    tests.push(common::test("device_that_is_dropped_ends_for_who_uses_it", &[common::fuse], dropped));
     common::run(tests)
 }
 
@@ -62,6 +63,11 @@ fn device() -> EmulatedDevice {
     EmulatedDevice::new(&options).expect("legal settings")
 }
 
+/// All pages of the device.
+fn whole() -> Vec<(LogicalPage, u64)> {
+    vec![(LogicalPage(0), SIZE / PAGE as u64)]
+}
+
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -75,8 +81,11 @@ impl Place {
         self.dir.path().join("emulator")
     }
 
-    fn mount(&self) -> MountedDevice {
-        MountedDevice::mount(std::process::id(), &self.root(), device()).expect("root may mount")
+    /// A device in a process of its own: this one waits for its file systems, and would wait for itself.
+    fn device(&self) -> DeviceProcess {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.arg(REQUESTS);
+        DeviceProcess::start(command, &settings(), 16384, &self.root()).expect("it starts")
     }
 
     fn scratch(&self, fs: FsKind, file: &Path) -> Scratch {
@@ -147,11 +156,11 @@ fn contents(n: u32) -> Vec<u8> {
 /// Overwrites files until garbage is collected, unmounts, and finds the last contents again.
 fn keeps_files(fs: FsKind) {
     let place = Place::new();
-    let mut mounted = place.mount();
-    let mut scratch = place.scratch(fs, &mounted.file());
+    let device = place.device();
+    let mut scratch = place.scratch(fs, device.file());
     let path = |n: u32| scratch.mount_point().join(format!("file{}", n % 600));
     let mut n = 0;
-    while n < 1200 || mounted.device().lock().status().counters.erases < 500 {
+    while n < 1200 || device.status().expect("it lives").counters.erases < 500 {
         let mut file = File::create(path(n)).expect("it can be made");
         file.write_all(&contents(n)).expect("it can be written");
         if n % 8 == 0 {
@@ -160,10 +169,10 @@ fn keeps_files(fs: FsKind) {
         n += 1;
     }
     assert_eq!(scratch.unmount().expect("it is not in use"), []);
-    let status = mounted.device().lock().status();
+    let status = device.status().expect("it lives");
     assert!(status.counters.discarded_pages > 0 && status.flushes > 0, "{status:?}");
-    check(fs, &mounted.file());
-    let again = Mount::new(&mounted.file(), place.dir.path().join("again"));
+    check(fs, device.file());
+    let again = Mount::new(device.file(), place.dir.path().join("again"));
     for last in n - 600..n {
         let mut found = Vec::new();
         let file = File::open(again.0.join(format!("file{}", last % 600)));
@@ -171,9 +180,8 @@ fn keeps_files(fs: FsKind) {
         assert!(found == contents(last), "file {last}");
     }
     drop(again);
-    mounted.device().lock().ssd().verify().expect("the model is sound");
     scratch.remove().expect("nothing uses it");
-    mounted.unmount(common::PATIENCE).expect("nothing uses it");
+    device.end().expect("nothing uses it");
     place.assert_nothing_mounted();
 }
 
@@ -183,10 +191,12 @@ fn power_cuts(fs: FsKind) {
         [(300, Loss::All), (1500, Loss::Half(1)), (2011, Loss::Half(2)), (2500, Loss::Nothing)]
     {
         let place = Place::new();
-        let mut mounted = place.mount();
-        let mut scratch = place.scratch(fs, &mounted.file());
+        let device = place.device();
+        let mut scratch = place.scratch(fs, device.file());
         rustix::fs::sync();
-        mounted.device().lock().plan_power_cut(PowerCut { after_pages, loss });
+        let power_cut = Some(PowerCut { after_pages, loss });
+        let beginning = Beginning { prefill: whole(), power_cut, ..Beginning::default() };
+        device.begin(&beginning).expect("in range");
         let mut synced = Vec::new();
         for n in 0u32.. {
             let made = File::create(scratch.mount_point().join(format!("file{n}")));
@@ -199,20 +209,20 @@ fn power_cuts(fs: FsKind) {
             }
             synced.push(n);
         }
-        let status = mounted.device().lock().status();
+        let status = device.status().expect("it lives");
         assert_eq!(status.power_cuts, 1, "{fs} {loss:?}: {status:?}");
         scratch.unmount().expect("an unmount needs no power");
-        mounted.device().lock().power_on();
+        device.power_on().expect("it lives");
         // The journal or log is replayed.
-        let again = Mount::new(&mounted.file(), place.dir.path().join("again"));
+        let again = Mount::new(device.file(), place.dir.path().join("again"));
         for &n in &synced {
             let found = fs::read(again.0.join(format!("file{n}"))).expect("a synced file is there");
             assert!(found == contents(n), "{fs} {loss:?}: file {n} of {}", synced.len());
         }
         drop(again);
-        check(fs, &mounted.file());
+        check(fs, device.file());
         scratch.remove().expect("nothing uses it");
-        mounted.unmount(common::PATIENCE).expect("nothing uses it");
+        device.end().expect("nothing uses it");
         place.assert_nothing_mounted();
     }
 }
@@ -223,6 +233,17 @@ fn serve(root: &Path) -> ExitCode {
     // Until the parent is gone, or kills this.
     let _ = std::io::stdin().read(&mut [0]);
     ExitCode::SUCCESS
+}
+
+/// Whoever still uses the file of a device that is dropped gets errors, and nobody waits for them.
+fn dropped() {
+    let place = Place::new();
+    let mounted = MountedDevice::mount(std::process::id(), &place.root(), device()).expect("root may mount");
+    let mut file = File::options().write(true).open(mounted.file()).expect("it is a file");
+    file.write_all(&[7; PAGE]).and_then(|()| file.sync_all()).expect("it is served");
+    drop(mounted);
+    file.sync_all().expect_err("nobody serves it");
+    place.assert_nothing_mounted();
 }
 
 struct Server(Child);
@@ -297,13 +318,8 @@ fn waits_for_no_memory(device: &DeviceProcess) {
 /// A device in a child: files, streams by address, an image, and its end with that of who started it.
 fn in_a_process(fs: FsKind) {
     let place = Place::new();
-    let start = || {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.arg(REQUESTS);
-        DeviceProcess::start(command, &settings(), 16384, &place.root()).expect("it starts")
-    };
     let image = place.dir.path().join("image");
-    let device = start();
+    let device = place.device();
     assert_eq!(find_stale(&place.root()).expect("it can be listed"), Vec::<PathBuf>::new(), "it lives");
     waits_for_no_memory(&device);
     {
@@ -319,11 +335,13 @@ fn in_a_process(fs: FsKind) {
     symlink(&image, &link).expect("linked");
     let refused = device.save(&link).expect_err("it is not followed").to_string();
     assert!(refused.contains("is not a regular file"), "{refused}");
-    let whole = [(LogicalPage(0), SIZE / PAGE as u64)];
-    let beginning = Beginning { prefill: whole.to_vec(), expects_streams: true, ..Beginning::default() };
+    let beginning = Beginning { prefill: whole(), expects_streams: true, ..Beginning::default() };
     device.begin(&beginning).expect("in range");
-    let mut raw = File::options().write(true).open(device.file()).expect("it is a file");
-    raw.write_all(&[7; 8 * PAGE]).expect("it can be written");
+    // One request: what goes by the page cache may be cut where a page of the program's is not in memory.
+    let direct = File::options().write(true).custom_flags(libc::O_DIRECT).open(device.file());
+    let (mut raw, memory) = (direct.expect("it is a file"), vec![7; 9 * PAGE]);
+    let at = memory.as_ptr().align_offset(PAGE);
+    raw.write_all(&memory[at..at + 8 * PAGE]).expect("it can be written");
     raw.sync_all().expect("it can be synced");
     assert_eq!(device.status().expect("it lives").buffered_pages, 8);
     let part = |first, stream| Assigned { first: LogicalPage(first), pages: 4, stream: StreamId(stream) };
@@ -337,7 +355,7 @@ fn in_a_process(fs: FsKind) {
     drop(raw);
     device.end().expect("nothing uses it");
 
-    let device = start();
+    let device = place.device();
     device.load(&image).expect("just saved");
     let again = Mount::new(device.file(), place.dir.path().join("again"));
     assert!(fs::read(again.0.join("file")).expect("it is there") == contents(1));

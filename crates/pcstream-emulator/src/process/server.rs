@@ -161,6 +161,7 @@ impl Server {
                 Ok(Answer::Done)
             }
             Request::End => {
+                debug_assert!(shared.lock().ssd().verify().is_ok(), "the model is sound");
                 mounted
                     .unmount(END)
                     .map_err(|error| format!("cannot unmount the emulated device: {error}"))?;
