@@ -19,6 +19,7 @@ pub mod contexts;
 pub mod csv;
 pub mod details;
 pub mod drive;
+mod dropped;
 pub mod emulated;
 pub mod escape;
 pub mod folded;
@@ -43,6 +44,7 @@ pub mod table;
 mod timing;
 pub mod verdict;
 
+pub use dropped::{Dropped, dropped};
 pub use layout::Layout;
 pub use paths::PathShares;
 pub use settings::Settings;
@@ -167,22 +169,9 @@ impl<'a> Simulation<'a> {
         self.about.trace.has_losses() || !self.dropped().is_empty()
     }
 
-    /// Schemes that had to drop what they knew of live data, how much, and the parameter that bounds their memory. The
-    /// most of any lane of a scheme.
-    pub fn dropped(&self) -> Vec<(&str, u64, &'static str)> {
-        let bounds = [("live_chunks_dropped", "lifetime.max_bytes"), ("live_pages_dropped", "max_bytes")];
-        let mut dropped: Vec<(&str, u64, &'static str)> = Vec::new();
-        for lane in &self.results {
-            for (fact, parameter) in bounds {
-                let count = lane.fact(fact).unwrap_or(0);
-                match dropped.iter_mut().find(|(scheme, ..)| *scheme == lane.scheme) {
-                    _ if count == 0 => {}
-                    Some((_, most, _)) => *most = count.max(*most),
-                    None => dropped.push((&lane.scheme, count, parameter)),
-                }
-            }
-        }
-        dropped
+    /// What schemes dropped of what they knew of live data.
+    pub fn dropped(&self) -> Vec<Dropped> {
+        dropped(&self.results)
     }
 
     /// How the call paths of the written file data were read.

@@ -336,13 +336,7 @@ pub fn missing(simulation: &Simulation) -> Vec<String> {
     if let Some(damage) = &trace.damage {
         lines.push(format!("the trace is damaged and was read up to there: {damage}"));
     }
-    for (scheme, count, parameter) in simulation.dropped() {
-        let name = scheme.split(':').next().unwrap_or(scheme);
-        lines.push(format!(
-            "{scheme} dropped what it knew of live data {count} times at its memory bound, which may change \
-             its result: more with --set {name}.{parameter}=BYTES"
-        ));
-    }
+    lines.extend(simulation.dropped().iter().map(ToString::to_string));
     lines
 }
 

@@ -1,11 +1,14 @@
 //! `advise`: simulates exactly the changes that a trace suggests, and lists them by what they save.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::symbols::lines::Lack;
 use pcstream_placement::Rules;
 use pcstream_replay::{Fitted, LaneSpec, Plan};
-use pcstream_report::Simulation;
 use pcstream_report::advice::{Advice, Change, Possible, Sources};
+use pcstream_report::drive::in_words;
+use pcstream_report::{Simulation, dropped};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 
 use crate::args::{AdviseArgs, SchemeOptions, SimulationArgs};
@@ -55,7 +58,8 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let mut possible = Possible::of((&sources, &young), unassigned, streams, hinted);
     // Without contexts there is nothing to place by.
     possible.changes.retain(|change| change.scheme != "pcstream" || !result.writers.are_unknown());
-    let lanes = lanes(&mut possible.changes, plan, &options)?;
+    let (lanes, left_out) = lanes(&mut possible.changes, plan, &options)?;
+    left_out.iter().for_each(|drive| ui.remark(drive));
     let gains = match lanes.is_empty() {
         true => Vec::new(),
         false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
@@ -67,7 +71,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         file.write(format!("{head}{rules}").as_bytes())?;
     }
     ui::show(json, &advice, || advice.text(ui.layout(false)))?;
-    Ok(Status::with_losses(result.has_losses()))
+    Ok(Status::with_losses(result.has_losses() || !dropped(&gains).is_empty() || !left_out.is_empty()))
 }
 
 /// Errors: a flag of `simulate` that would do nothing.
@@ -91,12 +95,18 @@ fn refuse_idle(args: &AdviseArgs) -> Result<(), Failure> {
 }
 
 /// Lanes for the changes that the device has room for, which stay; behind them, a baseline on each other drive among them.
-fn lanes(changes: &mut Vec<Change>, plan: &Plan, options: &SchemeOptions) -> Result<Vec<LaneSpec>, Failure> {
-    let mut lanes = Vec::new();
+/// And what has no room, with the reason.
+fn lanes(
+    changes: &mut Vec<Change>,
+    plan: &Plan,
+    options: &SchemeOptions,
+) -> Result<(Vec<LaneSpec>, BTreeSet<String>), Failure> {
+    let (mut lanes, mut left_out) = (Vec::new(), BTreeSet::new());
     for change in std::mem::take(changes) {
         let base = &plan.lanes[0];
         let device = DeviceSettings { gc_destination: change.gc_destination, ..base.device.clone() };
-        if Geometry::new(&device).is_err() {
+        if let Err(why) = Geometry::new(&device) {
+            left_out.insert(format!("left out: changes for {}: {why}", in_words(change.gc_destination)));
             continue;
         }
         let rules = change.rules.as_deref().map(Rules::parse).transpose();
@@ -111,5 +121,5 @@ fn lanes(changes: &mut Vec<Change>, plan: &Plan, options: &SchemeOptions) -> Res
             lanes.push(LaneSpec::new(schemes::factory("baseline", options, None)?, device));
         }
     }
-    Ok(lanes)
+    Ok((lanes, left_out))
 }

@@ -3,7 +3,7 @@
 //! The trace is read once or more for the schemes, once for the pictures that need a survey, and once or more for the
 //! curves: in groups of lanes that fit into memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use anyhow::{Context as _, anyhow};
 use pcstream_placement::SchemeFactory;
 use pcstream_replay::recorded::Pass;
 use pcstream_replay::survey::{Survey, Surveyor};
-use pcstream_replay::{Fitted, LaneSpec, Plan};
+use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
 use pcstream_report::pictures::{self, Curve, Material, Sweep};
-use pcstream_report::{Simulation, human};
+use pcstream_report::{Simulation, dropped, human};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, Spare};
 use pcstream_trace::TraceReader;
 
@@ -83,9 +83,13 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         plan,
         fitting: &mut fitting,
         peak_live: survey.as_ref().map_or(0, Survey::peak_live_pages),
+        ui,
+        said: BTreeSet::new(),
+        lost: false,
     };
     let by_utilisation = wanted(OVER_UTILISATION).then(|| curves.over_utilisation()).transpose()?;
     let by_streams = wanted(OVER_STREAMS).then(|| curves.over_streams()).transpose()?;
+    let lost = curves.lost || simulation.has_losses();
     let material = Material {
         simulation: &simulation,
         rows: &rows,
@@ -97,14 +101,18 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         sink.write(&pcstream_report::json::simulation(&simulation, &rows))?;
     }
     figure.map_or(Ok(()), |files| files.write(&material))?;
-    if let Some((path, file)) = output {
-        let page = pictures::page(&material);
-        file.write(page.as_bytes())?;
-        ui.remark(&format!("{}: {} written", path.display(), human::bytes(page.len() as u64)));
-    } else if args.output.is_some() {
-        ui::print(&pictures::page(&material))?;
+    if args.output.is_some() {
+        write_page(output, &pictures::page(&material), ui)?;
     }
-    Ok(Status::with_losses(simulation.has_losses()))
+    Ok(Status::with_losses(lost))
+}
+
+/// Writes the page to a file, or to standard output.
+fn write_page(output: Option<(&Path, WholeFile)>, page: &str, ui: Ui) -> Result<(), Failure> {
+    let Some((path, file)) = output else { return ui::print(page) };
+    file.write(page.as_bytes())?;
+    ui.remark(&format!("{}: {} written", path.display(), human::bytes(page.len() as u64)));
+    Ok(())
 }
 
 /// Refuses a figure that goes nowhere, or that other flags leave nothing of.
@@ -216,6 +224,11 @@ struct Curves<'a, 'b> {
     plan: &'a Plan,
     fitting: &'a mut Fitting<'b>,
     peak_live: u64,
+    ui: Ui,
+    /// What was said of them on stderr.
+    said: BTreeSet<String>,
+    /// Whether a scheme dropped what it knew.
+    lost: bool,
 }
 
 /// A point to be simulated.
@@ -284,14 +297,27 @@ impl Curves<'_, '_> {
         DeviceSettings { pools: Vec::new(), ..self.plan.lanes[0].device.clone() }
     }
 
+    /// What is to be known of curves beside their points, which is said once on stderr, too.
+    fn remarks(&mut self, results: &[LaneResult]) -> Vec<String> {
+        let dropped = dropped(results);
+        self.lost |= !dropped.is_empty();
+        let remarks: Vec<String> = dropped.iter().map(|dropped| format!("{dropped}.")).collect();
+        for remark in &remarks {
+            if self.said.insert(remark.clone()) {
+                self.ui.remark(&format!("curves: {remark}"));
+            }
+        }
+        remarks
+    }
+
     fn simulate(&mut self, Points { points, left_out }: Points) -> Result<Sweep, Failure> {
-        let mut curves: Vec<Curve> = Vec::new();
         if points.is_empty() {
-            return Ok(Sweep { curves, left_out });
+            return Ok(Sweep { left_out, ..Sweep::default() });
         }
         let lane = |point: &Point| LaneSpec::new(self.schemes[point.scheme].clone(), point.device.clone());
         let lanes = points.iter().map(lane).collect();
         let results = self.fitting.run(&Plan { lanes, ..self.plan.clone() })?.results;
+        let (mut curves, remarks) = (Vec::<Curve>::new(), self.remarks(&results));
         for (point, result) in points.iter().zip(results) {
             let Some(waf) = result.waf() else { continue };
             let (scheme, drive) = (point.scheme, point.device.gc_destination);
@@ -303,6 +329,6 @@ impl Curves<'_, '_> {
             }
         }
         curves.iter_mut().for_each(|curve| curve.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
-        Ok(Sweep { curves, left_out })
+        Ok(Sweep { curves, left_out, remarks })
     }
 }

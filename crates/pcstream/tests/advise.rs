@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{ends_with, json};
+use common::{Place, ends_with, json};
 use pcstream_trace::*;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -368,4 +368,33 @@ fn what_is_written_at_the_end_is_too_young_to_tell() {
     let remarks = advice["remarks"].to_string();
     assert!(remarks.contains("Too young to tell: db writing *.log (0.49 % of the writes)"), "{remarks}");
     assert!(remarks.contains("their mean age is below the median lifetime of all pages"), "{remarks}");
+}
+
+/// What a change gains is less certain where its scheme had to forget, and unknown where its drive cannot be.
+#[test]
+fn what_is_dropped_or_has_no_room_is_a_loss() {
+    let place = Place::new();
+    let (trace, page) = (place.path("t.pctrace"), place.path("page.html"));
+    let bound = ["--set", "pcstream.lifetime.max_bytes=8192"];
+    let says_so = |text: &str| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("pcstream dropped what it knew of live data"), "{text}");
+        assert!(text.contains("more with --set pcstream.lifetime.max_bytes=BYTES."), "{text}");
+    };
+    says_so(&ends_with(3, &[&["advise", trace.as_str()], &bound[..]].concat()).0);
+    let report = ["report", &trace, "--scheme", "baseline,pcstream", "--gc", "own", "-o", &page];
+    let (_, err) = ends_with(3, &[&report[..], &bound].concat());
+    let of_curves = err.lines().find(|line| line.contains("curves: ")).expect("the curves are remarked on");
+    says_so(of_curves);
+    says_so(&fs::read_to_string(&page).unwrap());
+
+    let dir = TempDir::new().unwrap();
+    let trace = storage(dir.path(), 2048, NOTHING);
+    // A drive with internal streams has up to 18 open superblocks, and 14 more than its data fills.
+    let crowded = ["--profile", "fdp-3.84t", "--streams", "9", "--superblock-pages", "8"];
+    let advise = [&["advise", trace.as_str(), "--spare-factor", "0.05"], &crowded[..]].concat();
+    let (text, err) = ends_with(3, &advise);
+    assert_eq!(err.matches("left out: changes for ").count(), 1, "{err}");
+    assert!(err.contains("left out: changes for an SSD with internal streams") && err.contains("no room"), "{err}");
+    assert!(text.contains("WAF now"), "{text}");
 }

@@ -12,7 +12,7 @@ use crate::drive::{LEAST_GAIN, in_words, saved};
 use crate::human::{page_bytes, percent};
 use crate::schemes::missing;
 use crate::verdict::{ONE_STREAM, pages_to_steady, says_nothing};
-use crate::{Settings, Simulation, VERSION};
+use crate::{Settings, Simulation, VERSION, dropped};
 
 /// What is said instead of streams by class.
 const ONE_CLASS: &str =
@@ -129,7 +129,9 @@ fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sourc
     changes.sort_by(|a, b| b.flash_saved.unwrap_or(0.0).total_cmp(&a.flash_saved.unwrap_or(0.0)));
     let totals = result.writers.totals();
     let path = &result.about.trace.path;
-    let mut remarks: Vec<String> = missing(result).iter().map(|what| format!("{path}: {what}.")).collect();
+    let dropped = dropped(gains).into_iter().map(|dropped| dropped.to_string());
+    let lacking = missing(result).into_iter().chain(dropped);
+    let mut remarks: Vec<String> = lacking.map(|what| format!("{path}: {what}.")).collect();
     remarks.extend(doubt(baseline, best, settings));
     remarks.extend((copies(baseline) && baseline.geometry.streams() == 1).then(|| ONE_STREAM.to_owned()));
     if result.writers.are_unknown() {

@@ -16,11 +16,10 @@ pub fn over_utilisation(material: &Material) -> Figure {
     let sentences = [
         Some("The same writes on drives with more or less flash. x: live data over all flash, when the drive was fullest.".to_owned()),
         begins(&sweep.curves),
-        left_out(sweep),
     ];
     Figure {
         title,
-        note: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        note: sentences.into_iter().flatten().chain(remarks(sweep)).collect::<Vec<_>>().join(" "),
         svg: chart(title, sweep, "live data over flash", Quantity::Share),
         csv: numbers(sweep, "utilisation"),
     }
@@ -63,16 +62,21 @@ fn left_out(sweep: &Sweep) -> Option<String> {
     })
 }
 
+/// What is to be known of a sweep.
+fn remarks(sweep: &Sweep) -> impl Iterator<Item = String> {
+    left_out(sweep).into_iter().chain(sweep.remarks.iter().cloned())
+}
+
 /// WAF over the number of streams, S0 included.
 pub fn over_streams(material: &Material) -> Figure {
     let title = "Write amplification over the number of streams";
     let Some(sweep) = material.by_streams else { return Figure::left_out(title) };
     let note = "S0 included: with one stream, a drive does what it does alone. More streams keep more superblocks \
                 open, which takes from the spare flash.";
-    let left_out = left_out(sweep).map_or(String::new(), |sentence| format!(" {sentence}"));
+    let sentences = std::iter::once(note.to_owned()).chain(remarks(sweep));
     Figure {
         title,
-        note: format!("{note}{left_out}"),
+        note: sentences.collect::<Vec<_>>().join(" "),
         svg: chart(title, sweep, "streams", Quantity::Number),
         csv: numbers(sweep, "streams"),
     }
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn why_lines_end_early_is_said() {
-        let said = |left_out| super::left_out(&Sweep { curves: Vec::new(), left_out });
+        let said = |left_out| super::left_out(&Sweep { left_out, ..Sweep::default() });
         assert_eq!(said(0), None);
         assert!(said(1).is_some_and(|said| said.starts_with("1 point is left out")));
         assert!(said(3).is_some_and(|said| said.starts_with("3 points are left out")));

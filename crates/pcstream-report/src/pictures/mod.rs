@@ -46,6 +46,8 @@ pub struct Sweep {
     pub curves: Vec<Curve>,
     /// Points where garbage collection would have no room, so that there is no such drive.
     pub left_out: u64,
+    /// What else is to be known of them, in sentences.
+    pub remarks: Vec<String>,
 }
 
 /// Everything that pictures are made of.

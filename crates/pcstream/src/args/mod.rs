@@ -110,7 +110,7 @@ Exit codes:
   1  failed
   2  wrong arguments
   3  done, but with losses: a damaged trace, events that the capture dropped, lines that the import
-     skipped, what a scheme dropped of what it knew of live data, or devices that the sweep left out
+     skipped, what a scheme dropped of what it knew of live data, or devices that sweep or advise left out
   130, 143  ended by Ctrl-C or SIGTERM
 ";
 
