@@ -97,6 +97,8 @@ pub struct TraceInfo {
     pub id: String,
     /// The traced command.
     pub command: Vec<String>,
+    /// Nanoseconds of its times, whatever of it is simulated; 0 where the simulation alone knows.
+    pub duration_ns: u64,
     /// Whether its times are those of a program that ran; a generator's are not.
     pub real_time: bool,
     /// Whether it was recorded on a scratch file system, which tells its device of all that is deleted.
@@ -116,6 +118,7 @@ impl Default for TraceInfo {
             path: String::new(),
             id: String::new(),
             command: Vec::new(),
+            duration_ns: 0,
             real_time: false,
             discards: false,
             losses: BTreeMap::new(),
@@ -132,6 +135,7 @@ impl TraceInfo {
             path: path.to_owned(),
             id: meta.trace_id.clone(),
             command: meta.command.clone(),
+            duration_ns: meta.totals.duration_ns,
             real_time: meta.created_unix_s.is_some() || !meta.settings.contains_key("generator"),
             discards: meta.settings.contains_key("image"),
             losses: meta.losses.clone(),
@@ -162,6 +166,11 @@ impl<'a> Simulation<'a> {
     /// The results of a replay.
     pub fn new(about: About, replay: &'a Replay) -> Simulation<'a> {
         Simulation { about, results: replay.results(), writers: replay.writers(), tables: replay.tables() }
+    }
+
+    /// Nanoseconds of the traced time: those of the trace, also where events were left out, as packing does.
+    pub fn traced_ns(&self) -> u64 {
+        self.about.trace.duration_ns.max(self.writers.totals().duration_ns)
     }
 
     /// Whether anything is missing: from the trace, or from what schemes knew because their memory is bounded.

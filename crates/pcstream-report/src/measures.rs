@@ -16,7 +16,7 @@ impl Measures {
         let totals = simulation.writers.totals();
         let mut measure = |name: String, value: f64| self.0.entry(name).or_default().push(value);
         measure("written by the host".to_owned(), totals.host_pages as f64);
-        measure("traced seconds".to_owned(), totals.duration_ns as f64 / 1e9);
+        measure("traced seconds".to_owned(), simulation.traced_ns() as f64 / 1e9);
         for lane in &simulation.results {
             let name = format!("{} gc {}", lane.scheme, lane.settings.gc_destination);
             // There is none where nothing was written.

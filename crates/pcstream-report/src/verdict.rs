@@ -254,7 +254,7 @@ pub fn pages_to_steady(lane: &LaneResult) -> u64 {
 
 /// Traced seconds, where they are those of a real program.
 pub(crate) fn seconds(simulation: &Simulation) -> Option<f64> {
-    let duration = simulation.writers.totals().duration_ns;
+    let duration = simulation.traced_ns();
     (simulation.about.trace.real_time && duration >= SHORTEST_NS).then_some(duration as f64 / 1e9)
 }
 

@@ -77,7 +77,8 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
     simulate::remark_schemes(&args.simulation, &simulation.results, ui);
     let rows = simulate::rows(&simulation);
-    let survey = density.map(|density| survey(plan, density, &fitting, &reader, ui)).transpose()?;
+    let surveyed = |density| survey(plan, density, &fitting, simulation.traced_ns(), &reader, ui);
+    let survey = density.map(surveyed).transpose()?;
     let mut curves = Curves {
         schemes: curve_schemes.unwrap_or_default(),
         plan,
@@ -190,11 +191,12 @@ fn survey(
     plan: &Plan,
     density: Density,
     fitting: &Fitting,
+    traced_ns: u64,
     reader: &TraceReader,
     ui: Ui,
 ) -> Result<Survey, Failure> {
-    let (device, totals) = (Surveyor::device(&plan.lanes[0].device), &reader.meta().totals);
-    let mut surveyor = Surveyor::new(&device, density, &plan.prefill, totals.host_pages, totals.duration_ns)
+    let (device, written) = (Surveyor::device(&plan.lanes[0].device), reader.meta().totals.host_pages);
+    let mut surveyor = Surveyor::new(&device, density, &plan.prefill, written, traced_ns)
         .map_err(Failure::wrong_arguments)?;
     let mut bars = Bars::new(reader, ui);
     for batch in fitting.batches() {

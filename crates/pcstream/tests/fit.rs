@@ -304,3 +304,30 @@ fn merge_does_not_replace_what_it_merges() {
     ends_with(0, &["simulate", &a, "--scheme", "baseline"]);
     ends_with(0, &["simulate", &partial, "--scheme", "baseline"]);
 }
+
+/// Packing leaves out what the trace does to other pages, but the time goes on.
+#[test]
+fn a_packed_trace_takes_the_time_that_was_traced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("late.pctrace").to_str().unwrap().to_owned();
+    let at = |seconds: u64, event: Event| Event { time_ns: seconds * 1_000_000_000, ..event };
+    let writes = (0..4000).map(|n| at(n / 400, Event::write(n * 7 % 1024, 1)));
+    let read = Event { op: Op::Read, ..Event::write(40_000, 1) };
+    let events = writes.chain([at(1000, read)]).collect();
+    let mut writer = TraceWriter::create(Path::new(&path), Meta::new("late", 60_000), false).unwrap();
+    writer.write_batch(&Batch { events, ..Batch::default() }).unwrap();
+    writer.finish(None).unwrap();
+    for flags in [&[][..], &["--pack", "0.9"]] {
+        let of = ["--scheme", "baseline", "--gc", "own"];
+        let result = json(&[&["simulate", path.as_str(), "--json", "-"], &of[..], flags].concat());
+        let now = |field: &str| result["verdict"]["now"][field].as_u64().unwrap();
+        let per_day = now("flash_bytes") as f64 * 86_400.0 / 1000.0;
+        assert_eq!(now("flash_bytes_per_day"), per_day as u64, "{flags:?}");
+        let figure = ["--no-curves", "--figure", "rates", "--csv", "-"];
+        let (rates, _) = ends_with(0, &[&["report", path.as_str()], &of[..], &figure, flags].concat());
+        let last = rates.lines().last().and_then(|line| line.split(',').next());
+        assert_eq!(last, Some("993.333333"), "{flags:?}");
+        let written = |line: &str| line.split(',').nth(1).unwrap() != "0";
+        assert_eq!(rates.lines().skip(1).filter(|line| written(line)).count(), 2, "{rates}");
+    }
+}

@@ -75,7 +75,7 @@ fn origin(material: &Material) -> String {
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
         counted(contexts_that_wrote(simulation.writers), "context"),
         counted(totals.events, "event"),
-        time(totals.duration_ns as f64 / 1e9),
+        time(simulation.traced_ns() as f64 / 1e9),
         coverage(simulation),
     )
 }

@@ -11,7 +11,7 @@ use crate::human::time;
 /// Lines of rates; x is in seconds.
 pub fn figure(material: &Material) -> Figure {
     let rates = material.survey().rates();
-    let seconds = material.simulation.writers.totals().duration_ns.max(1) as f64 / 1e9;
+    let seconds = material.simulation.traced_ns().max(1) as f64 / 1e9;
     let bin = seconds / TIME_BINS as f64;
     let line = |name: &str, look: Look, of: fn(&Rate) -> u64| {
         let point = |(index, rate)| ((index as f64 + 0.5) * bin, of(rate) as f64 / bin);
