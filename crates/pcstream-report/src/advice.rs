@@ -250,6 +250,35 @@ mod tests {
         assert_eq!(data.map(stream), [Some(1), Some(2), Some(3), None]);
     }
 
+    /// Whatever names hold, a rule matches what it was made of.
+    #[test]
+    fn special_characters_of_names_match_themselves() {
+        let special = "a!b*c?d[e]f{g,h}i^j-k #l->m";
+        let path = format!("/db/{special}");
+        let source = |thread: &str| Source {
+            executable: format!("/bin/{special}"),
+            thread: thread.to_owned(),
+            file: patterns::pattern(&path),
+            ..source(1, 1)
+        };
+        let text = rules(&[source(special), source("other")], &[0, 1], 1);
+        let rules = pcstream_placement::Rules::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let stream = |path: &str, comm: &str| {
+            let context = Context {
+                executable: format!("/bin/{special}"),
+                comm: comm.to_owned(),
+                ..Context::default()
+            };
+            let file = File { path: path.to_owned(), ..File::default() };
+            let (file, context) = (Some(&file), Some(&context));
+            rules.stream_of(Subject { kind: Kind::Data, file, context, size: None })
+        };
+        assert_eq!((stream(&path, special), stream(&path, "other")), (Some(1), Some(2)), "{text}");
+        for changed in ['!', '*', '?', '[', ']', '{', '^'] {
+            assert_eq!(stream(&path.replace(changed, "x"), special), None, "{changed}: {text}");
+        }
+    }
+
     #[test]
     fn a_hint_without_a_lifetime_is_none() {
         let hinted = |hint| Source { hint, ..source(1, 1) }.own_hint();

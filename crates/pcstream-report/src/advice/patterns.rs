@@ -115,9 +115,9 @@ fn without_numbers(name: &str) -> String {
     out
 }
 
-/// A character as a glob that matches it alone.
+/// A character as a glob that matches it alone. Of `[!]` the second would negate a class, and alone it stands for itself.
 pub(super) fn literal(c: char) -> String {
-    if ['*', '?', '[', ']', '{', '}', '!', '\\'].contains(&c) { format!("[{c}]") } else { c.to_string() }
+    if ['*', '?', '[', ']', '{', '}', '\\'].contains(&c) { format!("[{c}]") } else { c.to_string() }
 }
 
 #[cfg(test)]
@@ -133,6 +133,7 @@ mod tests {
             ("test.db-journal", "*.db-journal"),
             (".hidden", ".hidden"),
             ("a[1]", "a[[]*[]]"),
+            ("a!b", "a!b"),
             ("/db/000123.sst", "*.sst"),
             ("/pg/15/main/base/16384/16397", "base/*/*"),
             ("/pg/15/main/base/16384/16397.1", "base/*/*.*"),
