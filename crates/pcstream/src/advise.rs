@@ -78,6 +78,11 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
 fn refuse_idle(args: &AdviseArgs) -> Result<(), Failure> {
     let flags = [
         ("--gc", args.device.gc.is_some(), "each change is simulated on the kind of drive that it needs"),
+        (
+            "--pools",
+            args.device.pools.is_some(),
+            "each kind of drive that it simulates needs another number of sizes",
+        ),
         ("--rules", args.scheme_options.rules.is_some(), "it makes rules from the trace"),
         ("--timing", args.measure.timing, "it compares what is written, not times"),
     ];

@@ -33,6 +33,10 @@ const SPARE_FACTORS: [f64; 7] = [0.03, 0.05, 0.07, 0.125, 0.2, 0.3, 0.45];
 /// Streams of the curve over their number, S0 included.
 const STREAMS: [u8; 6] = [1, 2, 3, 5, 9, 17];
 
+/// What is said of curves where pools have sizes.
+const WITHOUT_POOLS: &str = "The drives have no pools of given sizes, because each kind of drive and each number of streams \
+    needs another number of them.";
+
 /// The figures that are curves.
 const OVER_UTILISATION: &str = "waf-over-utilisation";
 const OVER_STREAMS: &str = "waf-over-streams";
@@ -303,7 +307,9 @@ impl Curves<'_, '_> {
     fn remarks(&mut self, results: &[LaneResult]) -> Vec<String> {
         let dropped = dropped(results);
         self.lost |= !dropped.is_empty();
-        let remarks: Vec<String> = dropped.iter().map(|dropped| format!("{dropped}.")).collect();
+        let no_pools = (!self.plan.lanes[0].device.pools.is_empty()).then(|| WITHOUT_POOLS.to_owned());
+        let dropped = dropped.iter().map(|dropped| format!("{dropped}."));
+        let remarks: Vec<String> = no_pools.into_iter().chain(dropped).collect();
         for remark in &remarks {
             if self.said.insert(remark.clone()) {
                 self.ui.remark(&format!("curves: {remark}"));

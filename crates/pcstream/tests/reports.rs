@@ -316,6 +316,7 @@ fn flags_that_would_do_nothing_are_refused() {
     let trace = place.path("t.pctrace");
     let advise = |flags: &[&str], words: &[&str]| refuses(2, &[&["advise", &trace], flags].concat(), words);
     advise(&["--gc", "own"], &["--gc", "the kind of drive"]);
+    advise(&["--pools", "1,2"], &["--pools", "another number of sizes"]);
     advise(&["--rules", "common"], &["--rules", "from the trace"]);
     advise(&["--timing", "--open-loop"], &["--timing", "not times"]);
     advise(&["--set", "sequential.patterns=1"], &["--set sequential.patterns=1", "pcstream alone"]);
@@ -386,4 +387,19 @@ fn runs_are_compared_by_name_and_noise_is_no_change() {
         refuses(2, &["compare", &place.path("b1.pctrace"), &format!("{once},{again}")], &twice);
     }
     refuses(2, &["compare", &once, "a,,b"], &["empty"]);
+}
+
+/// Each kind of drive and number of streams would need other sizes.
+#[test]
+fn curves_say_that_they_have_no_pools() {
+    let place = Place::new();
+    let trace = place.path("small.pctrace");
+    ends_with(0, &["generate", "uniform", "--pages", "4K", "--writes", "8K", "-o", &trace]);
+    let flags = ["--scheme", "baseline", "--gc", "own", "--streams", "2", "-o", "-"];
+    let report = [&["report", trace.as_str()], &flags[..]].concat();
+    let said = "The drives have no pools of given sizes";
+    let (page, err) = ends_with(0, &[&report[..], &["--pools", "1,3"]].concat());
+    assert_eq!((page.matches(said).count(), err.matches(said).count()), (2, 1), "{err}");
+    let (page, err) = ends_with(0, &report);
+    assert!(!page.contains(said) && !err.contains(said), "{err}");
 }

@@ -63,7 +63,7 @@ fn figures_help() -> String {
 }
 
 /// Flags of `simulate` that `advise` refuses, by their fields, and those that need them.
-const NOT_IN_ADVISE: [&str; 5] = ["gc", "rules", "timing", "queue_depth", "open_loop"];
+const NOT_IN_ADVISE: [&str; 6] = ["gc", "pools", "rules", "timing", "queue_depth", "open_loop"];
 
 /// Flags of `simulate` that `compare` refuses.
 const NOT_IN_COMPARE: [&str; 3] = ["timing", "queue_depth", "open_loop"];
