@@ -101,6 +101,8 @@ pub struct TraceInfo {
     pub duration_ns: u64,
     /// Whether its times are those of a program that ran; a generator's are not.
     pub real_time: bool,
+    /// Whether a file system was recorded: imported and generated traces know of none.
+    pub file_system: bool,
     /// Whether it was recorded on a scratch file system, which tells its device of all that is deleted.
     pub discards: bool,
     /// Loss counters by cause.
@@ -120,6 +122,7 @@ impl Default for TraceInfo {
             command: Vec::new(),
             duration_ns: 0,
             real_time: false,
+            file_system: false,
             discards: false,
             losses: BTreeMap::new(),
             complete: true,
@@ -137,6 +140,7 @@ impl TraceInfo {
             command: meta.command.clone(),
             duration_ns: meta.totals.duration_ns,
             real_time: meta.created_unix_s.is_some() || !meta.settings.contains_key("generator"),
+            file_system: meta.file_system.is_some(),
             discards: meta.settings.contains_key("image"),
             losses: meta.losses.clone(),
             complete: meta.complete,

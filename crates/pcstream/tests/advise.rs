@@ -395,6 +395,32 @@ fn what_is_dropped_or_has_no_room_is_a_loss() {
     let advise = [&["advise", trace.as_str(), "--spare-factor", "0.05"], &crowded[..]].concat();
     let (text, err) = ends_with(3, &advise);
     assert_eq!(err.matches("left out: changes for ").count(), 1, "{err}");
-    assert!(err.contains("left out: changes for an SSD with internal streams") && err.contains("no room"), "{err}");
+    assert!(
+        err.contains("left out: changes for an SSD with internal streams") && err.contains("no room"),
+        "{err}"
+    );
     assert!(text.contains("WAF now"), "{text}");
+}
+
+/// Nobody knows how the file system of an import was mounted, if there was one.
+#[test]
+fn discards_are_advised_for_recorded_file_systems_alone() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (table, imported) = (path("t.csv"), path("imported.pctrace"));
+    fs::write(&table, (0..4096).map(|n| format!("{n},W,{},4096,db\n", n % 512 * 4096)).collect::<String>())
+        .unwrap();
+    let columns = ["--columns", "time=0,op=1,offset=2,size=3,context=4"];
+    ends_with(0, &[&["import", "--format", "columns", &table, "-o", &imported], &columns[..]].concat());
+    let recorded = path("recorded.pctrace");
+    let file_system = Some(FileSystem { kind: "ext4".into(), ..FileSystem::default() });
+    let meta = Meta { file_system, created_unix_s: Some(1), ..Meta::new("disk", 512) };
+    let mut writer = TraceWriter::create(Path::new(&recorded), meta, false).unwrap();
+    let context = Context { id: ContextId(1), executable: "/bin/db".into(), ..Context::default() };
+    let events = (0..4096).map(|n| Event { context: ContextId(1), ..Event::write(n % 512, 1) }).collect();
+    writer.write_batch(&Batch { contexts: vec![context], events, ..Batch::default() }).unwrap();
+    writer.finish(None).unwrap();
+    let remarks = |trace: &str| json(&["advise", trace, "--json", "-"])["remarks"].to_string();
+    assert!(!remarks(&imported).contains("discard"), "{}", remarks(&imported));
+    assert!(remarks(&recorded).contains("mount with -o discard"), "{}", remarks(&recorded));
 }

@@ -144,10 +144,9 @@ fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sourc
     if copies(baseline) && drop_needless_hints(&mut changes) {
         remarks.push("No other hints would save more than those that are set already.".to_owned());
     }
-    // How the file system of an import was mounted nobody can say: its contexts are labels.
-    let recorded = result.about.trace.real_time && sources.iter().any(|source| !source.module.is_empty());
+    // How a file system was mounted is known of recordings alone.
     if totals.discarded_pages + totals.zeroed_pages == 0
-        && recorded
+        && result.about.trace.file_system
         && !settings.no_discard
         && !result.about.trace.discards
     {
