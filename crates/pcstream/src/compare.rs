@@ -96,6 +96,8 @@ fn measure(paths: &[String], args: &CompareArgs, ui: Ui) -> Result<(Run, bool), 
         let reader = simulate::open(Path::new(path), ui)?;
         let (mut fitting, planned) = simulate::fit(&args.simulation, &args.fit, &reader, ui)?;
         let Fitted { results, replay, damage, .. } = fitting.run(&planned.plan)?;
+        let remarks = simulate::lane_remarks(&args.simulation.scheme_options, &results);
+        remarks.iter().for_each(|remark| ui.remark(&format!("{path}: {remark}")));
         let about = simulate::about(Path::new(path), &reader, damage, &planned);
         let results = schemes::best_by_name(results);
         let simulation = Simulation { results, ..Simulation::new(about, &replay) };

@@ -157,15 +157,19 @@ pub fn remark_idle(options: &SchemeOptions, Schemes(schemes): &Schemes, ui: Ui) 
     }
 }
 
-/// Says what schemes remark, once for all drives, such as rules that did nothing.
+/// Says which flags do nothing, and what schemes remark.
 pub fn remark_schemes(args: &SimulationArgs, results: &[LaneResult], ui: Ui) {
-    let options = &args.scheme_options;
-    remark_idle(options, &args.scheme, ui);
+    remark_idle(&args.scheme_options, &args.scheme, ui);
     pcstream_report::too_few_dies(results).iter().for_each(|remark| ui.remark(remark));
+    lane_remarks(&args.scheme_options, results).iter().for_each(|remark| ui.remark(remark));
+}
+
+/// What schemes remark, once for all drives, such as rules that did nothing.
+pub fn lane_remarks(options: &SchemeOptions, results: &[LaneResult]) -> Vec<String> {
     let flag = options.rules.as_ref().map_or(String::new(), |path| format!("--rules {}: ", path.display()));
     let mut said = BTreeSet::new();
     let remarks = results.iter().flat_map(|lane| &lane.remarks);
-    remarks.filter(|remark| said.insert(*remark)).for_each(|remark| ui.remark(&format!("{flag}{remark}")));
+    remarks.filter(|remark| said.insert(*remark)).map(|remark| format!("{flag}{remark}")).collect()
 }
 
 /// `pcstream contexts`.
@@ -184,6 +188,7 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let planned = Planned { plan, seed, device: None, settings, space: None, shrunk_from: None };
     let Recorded { replay, damage, .. } = replay_trace(&planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
+    lane_remarks(&args.scheme_options, &simulation.results).iter().for_each(|remark| ui.remark(remark));
     view.show(&simulation, ui)?;
     Ok(Status::with_losses(simulation.has_losses()))
 }

@@ -275,6 +275,22 @@ fn rules_that_do_nothing_are_named() {
     assert_eq!(err.matches(&format!("--rules {rules} {without}\n")).count(), 1, "{err}");
 }
 
+#[test]
+fn every_command_that_takes_rules_names_those_that_do_nothing() {
+    let dir = TempDir::new().unwrap();
+    let (trace, rules) = (storage(dir.path(), 2048, NOTHING), dir.path().join("my.rules"));
+    let (trace, rules) = (trace.as_str(), rules.to_str().unwrap());
+    fs::write(rules, "name=spill* -> 1\nname=*.x -> 2\n").unwrap();
+    let unused = format!("--rules {rules}: line 2 (name=*.x) matched nothing\n");
+    for (command, times) in
+        [(&["compare", trace, trace][..], 2), (&["contexts", trace], 1), (&["sweep", trace, "-o", "-"], 1)]
+    {
+        let (_, err) = ends_with(0, &[command, &["--scheme", "manual", "--rules", rules]].concat());
+        assert_eq!(err.matches(&unused).count(), times, "{command:?}: {err}");
+        assert_eq!(err.matches("matched nothing").count(), times, "{command:?}: {err}");
+    }
+}
+
 /// What gains nothing is no suggestion, and one class of lifetimes keeps nothing apart.
 #[test]
 fn nothing_is_advised_that_gains_nothing() {

@@ -20,7 +20,7 @@ use pcstream_report::human::counted;
 use pcstream_ssd::Geometry;
 use pcstream_trace::{Meta, TraceReader};
 
-use crate::args::SweepArgs;
+use crate::args::{SchemeOptions, SweepArgs};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
@@ -61,7 +61,9 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     }
     fitting.remark_addresses(grid.runs.iter().map(|run| &run.lane));
     let mut journal = file.map_or_else(|| Ok(Journal::default()), |path| Journal::open(path))?;
-    let ran = Sweep { reader: &reader, ui, grid: &grid, journal: &mut journal }.run(&mut fitting);
+    let ran =
+        Sweep { reader: &reader, ui, grid: &grid, options: &args.scheme_options, journal: &mut journal }
+            .run(&mut fitting);
     ran.map_err(|failure| resumable(failure, &grid, &journal))?;
     let (sheet, damage) = collect(&args.trace, &asked, reader.meta(), (&grid, &journal))?;
     if let Some(damage) = &damage {
@@ -132,6 +134,7 @@ struct Sweep<'a> {
     reader: &'a TraceReader,
     ui: Ui,
     grid: &'a Grid,
+    options: &'a SchemeOptions,
     journal: &'a mut Journal,
 }
 
@@ -167,6 +170,7 @@ impl Sweep<'_> {
                 let recorded = fitting.run_part(groups.part(&plan, lanes.clone()), &mut future, progress)?;
                 let results = recorded.replay.results();
                 remarks.extend(pcstream_report::too_few_dies(&results));
+                remarks.extend(simulate::lane_remarks(self.options, &results));
                 let done = runs.iter().zip(&results).map(|(run, result)| {
                     (run.key.clone(), Done { results: results::of(result), damage: recorded.damage.clone() })
                 });
