@@ -10,7 +10,7 @@ use pcstream_fs::scratch::Image;
 use pcstream_trace::Unwind;
 
 use super::attach::RecordedArgs;
-use super::emulated::{EmulatedArgs, LIVE, LIVE_SIZE};
+use super::emulated::EmulatedArgs;
 use super::simulation::SimulationArgs;
 use crate::values;
 
@@ -102,7 +102,7 @@ pub struct CaptureArgs {
     )]
     pub fs: ScratchFs,
     /// Size of the scratch device, such as 8G or 512M; it takes memory only for what is written to it
-    #[arg(long, value_name = "BYTES", default_value = "8G", default_value_if("live", LIVE, LIVE_SIZE), value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
+    #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
     pub size: u64,
     /// Share of the scratch file system that is filled before the recording begins: from 0, below 1
     #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = values::share_below_1, conflicts_with = "on", help_heading = "Capture")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 
 use crate::values;
 
@@ -56,23 +56,36 @@ impl PowerLoss {
 }
 
 /// The value of `--live` where it is given; its default is a value, too.
-pub(super) const LIVE: &str = "true";
+const LIVE: &str = "true";
 /// Schemes of `run --live`, unless --scheme says otherwise: without streams and with.
-pub(super) const LIVE_SCHEMES: &str = "baseline,pcstream";
+const LIVE_SCHEMES: &str = "baseline,pcstream";
 /// Size of its device.
-pub(super) const LIVE_SIZE: &str = "1G";
+const LIVE_SIZE: &str = "1G";
+
+/// The command line on which `run --live` changes the defaults of other flags: of those that are `free`, which no
+/// configuration sets. `always`: a configuration gives `--live` itself.
+pub fn with_live_defaults(command: Command, free: impl Fn(&str) -> bool, always: bool) -> Command {
+    let changed = |run: Command, (flag, value): (&'static str, &'static str)| {
+        run.mut_arg(flag, |arg| match always {
+            true => arg.default_value(value),
+            false => arg.default_value_if("live", LIVE, value),
+        })
+    };
+    let defaults = [("scheme", LIVE_SCHEMES), ("size", LIVE_SIZE)];
+    command
+        .mut_subcommand("run", |run| defaults.into_iter().filter(|(flag, _)| free(flag)).fold(run, changed))
+}
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::super::simulation::DEFAULT_SCHEMES;
     use super::super::{Cli, Command};
     use super::*;
 
     #[test]
     fn defaults_change_with_live_alone() {
-        let parsed = |words: &str| match Cli::parse_from(words.split(' ')).command {
+        let parse = |words: &str| Cli::of_words(words.split(' ').map(Into::into)).expect("it parses");
+        let parsed = |words: &str| match parse(words).command {
             Command::Run(args) => (args.simulation.scheme, args.capture.size),
             _ => unreachable!("it is run"),
         };

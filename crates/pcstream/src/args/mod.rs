@@ -22,9 +22,10 @@ mod table;
 mod top;
 mod view;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::version;
 
@@ -36,6 +37,7 @@ pub use capture::{DoctorArgs, RecordArgs, RunArgs};
 #[cfg(feature = "capture")]
 pub use demo::Workload;
 pub use demo::{DemoArgs, DemoWorkloadArgs};
+pub use emulated::with_live_defaults;
 #[cfg(feature = "capture")]
 pub use emulated::{EmulatedArgs, PowerLoss};
 pub use extract::ExtractArgs;
@@ -83,7 +85,17 @@ pub struct Cli {
 impl Cli {
     /// The definition of the command line, as it is parsed.
     pub fn definition() -> clap::Command {
+        emulated::with_live_defaults(Cli::without_live_defaults(), |_| true, false)
+    }
+
+    /// The same before `run --live` changes defaults, which a configuration may set.
+    pub fn without_live_defaults() -> clap::Command {
         with_negative_values(Cli::command())
+    }
+
+    /// A command line, the program's name first, without any configuration.
+    pub fn of_words(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        Cli::definition().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches))
     }
 }
 

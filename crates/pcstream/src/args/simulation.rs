@@ -6,7 +6,6 @@ use clap::{ArgGroup, Args};
 use pcstream_replay::space::Pack;
 use pcstream_ssd::{GcDestination, VictimParameter, VictimPolicy, Watermarks, profile};
 
-use super::emulated::{LIVE, LIVE_SCHEMES};
 use super::view::ViewArgs;
 use crate::lists::{self, List};
 use crate::values::{self, Prefill, Schemes, Setting};
@@ -113,7 +112,7 @@ pub struct ContextsArgs {
 #[derive(Debug, Args)]
 pub struct SimulationArgs {
     /// Schemes to compare, separated by commas, or 'all'
-    #[arg(long, value_name = "LIST", default_value = DEFAULT_SCHEMES, default_value_if("live", LIVE, LIVE_SCHEMES), help_heading = "Schemes", long_help = schemes_help())]
+    #[arg(long, value_name = "LIST", default_value = DEFAULT_SCHEMES, help_heading = "Schemes", long_help = schemes_help())]
     pub scheme: Schemes,
     #[command(flatten)]
     pub scheme_options: SchemeOptions,

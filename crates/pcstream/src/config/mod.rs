@@ -21,7 +21,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches as _, Id};
 
-use crate::args::Cli;
+use crate::args::{self, Cli};
 use crate::failure::Failure;
 use entries::Entry;
 use places::Found;
@@ -113,7 +113,7 @@ fn complete(
 ) -> Result<Configured, Refused> {
     let (path, leaf) = chosen(matches);
     let target = descend(known, &path);
-    let (mut remarks, mut command) = (found.remarks, Cli::definition());
+    let (mut remarks, mut command) = (found.remarks, Cli::without_live_defaults());
     let mut given = explicit(target, leaf);
     for file in found.files {
         let entries = entries::read(&file.text, known).with_context(|| place(&file))?;
@@ -127,6 +127,9 @@ fn complete(
             given.insert(entry.id, entry.values);
         }
     }
+    let is_given = |flag: &str| given.keys().any(|id| id.as_str() == flag);
+    let is_live = given.iter().any(|(id, values)| id.as_str() == "live" && values[..] == ["true"]);
+    let command = args::with_live_defaults(command, |flag| !is_given(flag), is_live);
     let matches = command.try_get_matches_from(words)?;
     Ok(Configured { cli: Cli::from_arg_matches(&matches)?, remarks })
 }
@@ -218,7 +221,6 @@ fn with_default(command: Command, path: &[String], entry: &Entry) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args;
     use crate::config::places::ConfigFile;
 
     /// The words with a configuration.
@@ -293,6 +295,26 @@ mod tests {
         assert_eq!((device.streams, device.overprovision, device.seed), (Some(3), Some(0.2), Some(4)));
         assert!(device.spare_factor.is_none() && !simulate.simulation.details);
         assert_eq!(configured.remarks[1], "defaults of machine: --seed=4");
+    }
+
+    /// Although `--live` has defaults of its own for some of them.
+    #[test]
+    fn keys_count_for_live_runs_too() {
+        let run = |text: &str, flags: &[&str]| {
+            let words: Vec<&str> = ["run"].iter().chain(flags).chain(&["--", "true"]).copied().collect();
+            let args::Command::Run(run) = configured(text, &words).unwrap().cli.command else {
+                panic!("it is run")
+            };
+            (run.simulation.scheme.0.join(","), run.capture.size >> 30, run.emulated.live)
+        };
+        let of = |schemes: &str, gib| (schemes.to_owned(), gib, true);
+        assert_eq!(run("", &["--live"]), of("baseline,pcstream", 1));
+        assert_eq!(run("[run]\nscheme = 'oracle'\nsize = '2G'\n", &["--live"]), of("oracle", 2));
+        assert_eq!(run("[run]\nsize = '2G'\n", &["--live"]), of("baseline,pcstream", 2));
+        assert_eq!(run("[run]\nsize = '2G'\n", &["--live", "--size", "3G"]), of("baseline,pcstream", 3));
+        assert_eq!(run("[run]\nlive = true\n", &[]), of("baseline,pcstream", 1));
+        assert_eq!(run("[run]\nlive = true\nsize = '2G'\n", &["--scheme", "pcstream"]), of("pcstream", 2));
+        assert_eq!(run("[run]\nsize = '2G'\n", &[]).1, 2);
     }
 
     #[test]

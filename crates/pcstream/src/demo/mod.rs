@@ -17,7 +17,6 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow};
-use clap::Parser as _;
 
 use crate::args::{self, Cli, DemoArgs, DemoWorkloadArgs, RunArgs, Workload};
 use crate::failure::{Failure, Status};
@@ -96,7 +95,7 @@ pub fn run_args(args: DemoArgs, ui: Ui) -> Result<RunArgs, Failure> {
     } else {
         words.push(format!("--part={}", args.part).into());
     }
-    match Cli::try_parse_from(words) {
+    match Cli::of_words(words) {
         Ok(Cli { command: args::Command::Run(args), .. }) => Ok(args),
         Ok(_) => Err(Failure::wrong_arguments(anyhow!("what follows -- must be flags of `pcstream run`"))),
         Err(error) => {
@@ -140,6 +139,8 @@ pub fn workload(args: &DemoWorkloadArgs) -> Result<Status, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     #[test]
