@@ -9,15 +9,14 @@ use crate::ContextRow;
 use crate::escape::visible;
 use crate::human::{page_bytes, percent};
 
-/// The rows that `wanted` names: a number in the trace's table, or the beginning of a signature.
+/// The rows that `wanted` may mean: a number in the trace's table, or the beginning of a signature. A number with needless
+/// zeros is none.
 pub fn find<'a, 'b>(rows: &'b [ContextRow<'a>], wanted: &str) -> Vec<&'b ContextRow<'a>> {
-    let signature = |row: &&ContextRow| {
+    let by_signature = |row: &ContextRow| {
         row.context.is_some_and(|c| wanted.len() >= 4 && c.signature.to_string().starts_with(wanted))
     };
-    let by_signature: Vec<_> = rows.iter().filter(signature).collect();
-    let id = wanted.parse::<u32>().ok();
-    let by_id = || rows.iter().filter(|row| Some(row.context.map_or(0, |c| c.id.0)) == id).collect();
-    if by_signature.is_empty() { by_id() } else { by_signature }
+    let by_number = |row: &ContextRow| row.context.map_or(0, |c| c.id.0).to_string() == wanted;
+    rows.iter().filter(|row| by_number(row) || by_signature(row)).collect()
 }
 
 /// A context as text.

@@ -21,6 +21,9 @@ use crate::whole_file::{WholeFile, all_different};
 /// Files listed per context.
 pub const FILES_PER_CONTEXT: usize = 10;
 
+/// Contexts named where several are meant.
+const CANDIDATES: usize = 5;
+
 /// What the flags ask for. Files are opened before the work begins.
 pub struct View<'a> {
     args: &'a ViewArgs,
@@ -182,10 +185,20 @@ fn one<'a>(rows: &[ContextRow<'a>], wanted: &str, selected: bool) -> Result<Cont
             if selected { ", of those that --file and --program select," } else { "" }
         ))),
         _ => Err(Failure::wrong_arguments(anyhow!(
-            "--context {wanted}: {} contexts begin with it; give more of the signature",
-            found.len()
+            "--context {wanted}: this means one of {} contexts: {}; give more of a signature",
+            found.len(),
+            candidates(&found)
         ))),
     }
+}
+
+/// The first of several contexts, as `--context` takes them.
+fn candidates(found: &[&ContextRow]) -> String {
+    let name = |context: &Context| format!("{} (number {})", context.signature, context.id.0);
+    let named = found.iter().filter_map(|row| row.context).take(CANDIDATES).map(name);
+    let mut names: Vec<String> = named.collect();
+    names.extend((found.len() > CANDIDATES).then(|| format!("and {} more", found.len() - CANDIDATES)));
+    names.join(", ")
 }
 
 fn sort_rows(rows: &mut [ContextRow], by: SortBy) {

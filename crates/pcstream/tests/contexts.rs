@@ -294,3 +294,36 @@ fn a_flag_for_standard_output_wins_over_defaults_for_it() {
     let (_, err) = ends_with(2, &["--config", &file, "contexts", &trace]);
     assert!(err.contains("line 3: folded and by (line 2) exclude each other"), "{err}");
 }
+
+/// Digits may be a number, and the beginning of another context's signature.
+#[test]
+fn what_may_mean_several_contexts_is_refused_with_their_names() {
+    let place = Place::new();
+    let path = place.path("many.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("test", 4096), true).unwrap();
+    let signature = |id: u32| match id {
+        7 => 0x1234_0000_0000_0007,
+        8 => 0x0000_0000_0000_0008,
+        _ => 0xabcd_0000_0000_0000 | u64::from(id),
+    };
+    let context = |id: u32| Context {
+        id: ContextId(id),
+        signature: Signature(signature(id)),
+        executable: "/opt/app".to_owned(),
+        ..Context::default()
+    };
+    let event = |id: u32| write(u64::from(id), 1, ContextId(id), FileId(0));
+    let (contexts, events) = ((1..=1234).map(context).collect(), (0..=1234).map(event).collect());
+    writer.write_batch(&Batch { contexts, events, ..Batch::default() }).unwrap();
+    writer.finish(None).unwrap();
+    let candidates = ["12340000", "(number 7)", "abcd", "(number 1234)", "give more of a signature"];
+    refuses(2, &["contexts", &path, "--context", "1234"], &candidates);
+    refuses(2, &["contexts", &path, "--context", "abcd"], &["one of 1232 contexts", "and 1227 more"]);
+    let shown = |wanted: &str| ends_with(0, &["contexts", &path, "--context", wanted]).0;
+    for (wanted, number) in
+        [("12340", 7), ("7", 7), ("0000", 8), ("1233", 1233), (&format!("{:016x}", signature(1234)), 1234)]
+    {
+        assert!(shown(wanted).contains(&format!("(number {number} of the trace)")), "{wanted}");
+    }
+    assert!(shown("0").contains("all writes without a context"));
+}
