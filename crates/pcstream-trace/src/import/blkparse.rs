@@ -100,6 +100,7 @@ impl Parser for Blkparse {
 
 /// Whether this is of the summary at the end, or of the list of what blkparse read.
 fn is_summary(line: &str) -> bool {
+    let line = line.trim();
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
     let words = first.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains(':');
     words || first.is_empty() || line.starts_with("===") || line.starts_with("Input file ")

@@ -197,6 +197,7 @@ enum Separator {
 impl Separator {
     /// The cells of a line, without white space and quotes around them.
     fn split(self, line: &str) -> Result<Vec<Cow<'_, str>>, BadLine> {
+        let line = if self == Separator::Blanks { line.trim() } else { line };
         let (mut cells, mut rest) = (Vec::new(), Some(line));
         while let Some(text) = rest {
             let (cell, behind) = self.first(text)?;
@@ -300,7 +301,7 @@ impl Table {
 
 impl Parser for Table {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-        if line.starts_with('#') {
+        if line.trim_start().starts_with('#') {
             return Ok(None);
         }
         let (separator, places) = match self.layout {
@@ -444,6 +445,29 @@ mod tests {
         let defaults =
             import(Importer::new(Settings::new(&FORMAT)).unwrap(), "size,op,offset,time\n512,w,0,0\n");
         assert_eq!(defaults.0, [(0, Op::Write, 0, 1, 0)]);
+    }
+
+    /// As pandas writes a table with its index, whose heading is empty, and with gaps.
+    #[test]
+    fn an_empty_cell_is_a_cell() {
+        let named = "time=time,op=op,offset=offset,size=size,context=context";
+        let numbered = "time=1,op=2,offset=3,size=4,context=5";
+        let lines =
+            ["|time|op|offset|size|context", "0|1|W|4096|8192|db", "|1.5|W|0|512|", "2|2|F|||"].join("\n");
+        for separator in ["\t", ",", ";"] {
+            let lines = lines.replace('|', separator);
+            for columns in [named, numbered] {
+                let (found, tags) = events(columns, &lines);
+                let expected = [
+                    (0, Op::Write, 1, 2, 1),
+                    (500_000_000, Op::Write, 0, 1, 0),
+                    (1_000_000_000, Op::Flush, 0, 0, 0),
+                ];
+                assert_eq!((&found[..], &tags[..]), (&expected[..], &["db".to_owned()][..]), "{separator:?}");
+            }
+        }
+        let around = "\t1 W  4096 8192 \t\n \t\t\n";
+        assert_eq!(events(NUMBERS, around).0, [(0, Op::Write, 1, 2, 0)], "blanks are around cells alone");
     }
 
     #[test]

@@ -50,7 +50,7 @@ struct Fio {
 
 impl Parser for Fio {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-        if let Some(&(_, version)) = HEADERS.iter().find(|(header, _)| *header == line) {
+        if let Some(&(_, version)) = HEADERS.iter().find(|(header, _)| *header == line.trim()) {
             self.version = Some(version);
             return Ok(None);
         }

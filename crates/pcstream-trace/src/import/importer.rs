@@ -138,7 +138,7 @@ fn has_digit(text: &str) -> bool {
     text.bytes().any(|b| b.is_ascii_digit())
 }
 
-/// A line as text, without white space around it.
+/// A line as text, without white space around it, but with its tabs: an empty cell may be the first or the last.
 fn text(line: &[u8]) -> Result<&str, BadLine> {
     let bad = |found: String, expected: &str| BadLine { place: "line", found, expected: expected.to_owned() };
     if line.len() > MAX_LINE_BYTES {
@@ -148,12 +148,12 @@ fn text(line: &[u8]) -> Result<&str, BadLine> {
         let at = e.valid_up_to();
         bad(format!("byte 0x{:02x} at column {}, which is not UTF-8", line[at], at + 1), "text")
     })?;
-    Ok(text.trim())
+    Ok(text.trim_matches(|c: char| c.is_whitespace() && c != '\t'))
 }
 
 /// The request of a line; empty lines have none in any format.
 fn request<'a>(parser: &'a mut Box<dyn Parser>, text: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-    if text.is_empty() { Ok(None) } else { parser.parse(text) }
+    if text.trim().is_empty() { Ok(None) } else { parser.parse(text) }
 }
 
 #[cfg(test)]
