@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Place, ends_with, refuses};
+use common::{Place, ends_with, json, refuses};
 use pcstream_trace::*;
 
 #[test]
@@ -84,4 +84,21 @@ fn recordings_begin_as_they_were_started() {
     assert_eq!(times([&late, &early]), [5_000, 125_000], "in whole seconds, as one knows no more");
     assert_eq!(times([&exact, &early]), [5_000, 124_200]);
     refuses(2, &["merge", &late, &early, "--by-start", "--offset", "1=1s", "-o", &merged], &["--offset"]);
+}
+
+/// No program took the times of a generator, also beside another trace, so nothing is said of a day.
+#[test]
+fn what_generated_a_trace_is_kept() {
+    let place = Place::new();
+    let path = |name: &str| place.path(&format!("{name}.pctrace"));
+    for (name, pattern) in [("u", "uniform"), ("z", "zipf"), ("v", "uniform")] {
+        ends_with(0, &["generate", pattern, "--pages", "4K", "--writes", "16K", "-o", &path(name)]);
+    }
+    let merged = path("m");
+    ends_with(0, &["merge", &path("u"), &path("z"), &path("v"), "--offset", "2=10s", "-o", &merged]);
+    let meta = TraceReader::open(Path::new(&merged)).unwrap().meta().clone();
+    assert_eq!(meta.settings["generator"], "uniform, zipf");
+    assert!(meta.totals.duration_ns > 1_000_000_000);
+    let result = json(&["simulate", &merged, "--scheme", "baseline", "--gc", "own", "--json", "-"]);
+    assert!(result["verdict"]["now"]["flash_bytes_per_day"].is_null(), "{}", result["verdict"]);
 }

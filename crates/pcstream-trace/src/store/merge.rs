@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
+
 use super::error::TraceError;
 use super::reader::{Batches, TraceReader};
 use crate::event::{Event, MAX_TIME_NS};
@@ -16,6 +18,9 @@ use crate::tables::{Batch, Context, File};
 
 /// Events in a batch.
 const BATCH_EVENTS: usize = 8 * 1024;
+
+/// The setting that names what generated a trace.
+const GENERATOR: &str = "generator";
 
 /// Loss counter of traces that were not finished, of which another trace is made.
 pub const UNFINISHED: &str = "unfinished_traces";
@@ -160,6 +165,7 @@ fn add_meta(meta: &mut Meta, reader: &TraceReader, offset_ns: u64) -> Result<(),
         *sum = sum.saturating_add(*count);
     }
     *meta.losses.entry(UNFINISHED.to_owned()).or_default() += u64::from(!from.complete);
+    keep_generator(meta, from);
     let origin = serde_json::json!({
         "path": path, "trace_id": from.trace_id, "command": from.command, "first_page": behind,
         "pages": from.device.pages, "offset_ns": offset_ns,
@@ -167,4 +173,16 @@ fn add_meta(meta: &mut Meta, reader: &TraceReader, offset_ns: u64) -> Result<(),
     let traces = meta.settings.entry("merged".to_owned()).or_insert_with(|| serde_json::json!([]));
     traces.as_array_mut().expect("it was made above").push(origin);
     Ok(())
+}
+
+/// Notes what generated a trace: its times, and so those of the whole, are not those of a program that ran.
+fn keep_generator(meta: &mut Meta, from: &Meta) {
+    let of = |meta: &Meta| meta.settings.get(GENERATOR).and_then(Value::as_str).map(str::to_owned);
+    let Some(generator) = of(from) else { return };
+    let all = match of(meta) {
+        None => generator,
+        Some(known) if known.split(", ").any(|known| known == generator) => known,
+        Some(known) => format!("{known}, {generator}"),
+    };
+    meta.settings.insert(GENERATOR.to_owned(), all.into());
 }
