@@ -190,6 +190,7 @@ def test_schemes_say_what_can_be_set() -> None:
         (lambda t: pc.simulate(t, "baseline", queue_depth=8), "queue_depth without timing"),
         (lambda t: pc.simulate(t, "baseline", timing=True, open_loop=True, queue_depth=4), "queue_depth with open_loop"),
         (lambda t: pc.Device(spare_factor=0.1, overprovisioning=0.1), "give one of them"),
+        (lambda t: pc.Device(overprovisioning=14), "overprovisioning 14.*: expected a fraction from 0 to 2, such as 0.14 for 14 %"),
         (lambda t: pc.Device(streams=300), "1 to 255"),
         (lambda t: pc.Device.profile("pm963"), "pm963-480g"),
         (lambda t: pc.Device(profile_name="pm963"), "pm963-480g"),

@@ -56,9 +56,10 @@ pub enum GeometryError {
         /// As given.
         found: f64,
     },
-    /// An overprovisioning that is negative or not finite.
+    /// An overprovisioning outside [0, 2].
     #[error(
-        "--overprovision {found}: OP = (T-U)/U is at least 0 and finite; 0.0753 equals a spare factor of 0.07"
+        "--overprovision {found}: OP = (T-U)/U is a fraction from 0 to 2, such as 0.14 for 14 %; 0.0753 equals a spare factor \
+         of 0.07"
     )]
     Overprovisioning {
         /// As given.
@@ -157,6 +158,9 @@ pub enum GeometryError {
         open: u32,
     },
 }
+
+/// Most overprovisioning: more is a percentage, as no drive has three times the flash that it offers.
+pub const MAX_OVERPROVISIONING: f64 = 2.0;
 
 /// Largest superblock: 64 GiB.
 const MAX_SUPERBLOCK_PAGES: u32 = 1 << 24;
@@ -350,11 +354,11 @@ fn superblocks(settings: &DeviceSettings) -> Result<u64, GeometryError> {
     let pages = match settings.spare {
         Spare::SpareFactor(sf) if (0.0..1.0).contains(&sf) => u / (1.0 - sf),
         Spare::SpareFactor(found) => return Err(GeometryError::SpareFactor { found }),
-        Spare::Overprovisioning(op) if op >= 0.0 && op.is_finite() => u * (1.0 + op),
+        Spare::Overprovisioning(op) if (0.0..=MAX_OVERPROVISIONING).contains(&op) => u * (1.0 + op),
         Spare::Overprovisioning(found) => return Err(GeometryError::Overprovisioning { found }),
         Spare::Superblocks(n) => return Ok(u64::from(n)),
     };
-    // No finite overprovisioning is so large that nothing is left of it in what follows.
+    // No number is so large that nothing is left of it in what follows.
     let exact = (pages / f64::from(settings.superblock_pages)).min(u64::MAX as f64);
     // Rounded up, so that a device never has less spare than asked for.
     Ok((exact - exact * ROUNDING).ceil() as u64)
@@ -420,16 +424,15 @@ mod tests {
             let error = refused(DeviceSettings { spare: Spare::SpareFactor(sf), ..settings() });
             assert!(matches!(error, GeometryError::SpareFactor { .. }));
         }
-        for op in [-0.1, f64::INFINITY, f64::NAN] {
+        for op in [-0.1, 2.01, 14.0, f64::MAX, f64::INFINITY, f64::NAN] {
             let error = refused(DeviceSettings { spare: Spare::Overprovisioning(op), ..settings() });
             assert!(matches!(error, GeometryError::Overprovisioning { .. }));
+            assert!(error.to_string().contains("0.14 for 14 %"), "{error}");
         }
         for u in [1 << 32, u64::MAX] {
             let error = refused(DeviceSettings { logical_pages: u, ..settings() });
             assert!(matches!(error, GeometryError::TooLarge { .. }));
         }
-        let error = refused(DeviceSettings { spare: Spare::Overprovisioning(f64::MAX), ..settings() });
-        assert!(matches!(error, GeometryError::TooLarge { .. }));
         let error = refused(DeviceSettings { namespace_pages: Some(u64::MAX), streams: 1, ..settings() });
         assert!(matches!(error, GeometryError::TooManyAddresses { found: u64::MAX, .. }));
     }

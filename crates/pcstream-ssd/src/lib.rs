@@ -33,7 +33,7 @@ pub mod victim;
 pub use background::Watermarks;
 pub use counters::{Counters, StreamCounters};
 pub use ftl::{IoError, Ssd};
-pub use geometry::{Geometry, GeometryError};
+pub use geometry::{Geometry, GeometryError, MAX_OVERPROVISIONING};
 pub use ids::{LogicalPage, StreamId, SuperblockId};
 pub use memory::{Density, OutOfMemory, Table};
 pub use names::UnknownName;

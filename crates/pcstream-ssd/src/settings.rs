@@ -79,7 +79,7 @@ impl Default for DeviceSettings {
 pub enum Spare {
     /// Sf = (T-U)/T, at least 0 and below 1.
     SpareFactor(f64),
-    /// OP = (T-U)/U, at least 0.
+    /// OP = (T-U)/U, from 0 to 2.
     Overprovisioning(f64),
     /// T itself, as a number of superblocks.
     Superblocks(u32),

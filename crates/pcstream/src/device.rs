@@ -276,6 +276,10 @@ mod tests {
             "a file of a whole drive is scaled as its profile is"
         );
 
+        give("[device]\nspare = { overprovisioning = 14.0 }\n");
+        let text = refusal(&["--device", path], 1 << 20);
+        assert!(text.contains("overprovision 14: ") && text.contains("0.14 for 14 %"), "{text}");
+
         give("[resources]\npower_loss_bytes = 524288\n");
         let text = refusal(&["--device", path], 1 << 20);
         assert!(text.contains("can afford 2 streams"), "{text}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use pcstream_placement::SchemeError;
-use pcstream_ssd::{GcDestination, UnknownName, VictimPolicy, Watermarks, profile};
+use pcstream_ssd::{GcDestination, MAX_OVERPROVISIONING, UnknownName, VictimPolicy, Watermarks, profile};
 use pcstream_trace::import::{self, Format};
 
 /// What is written before counting.
@@ -299,9 +299,9 @@ pub fn spare_factor(text: &str) -> Result<f64, String> {
     real(text, 0.0..1.0, "Sf = (T-U)/T, at least 0 and below 1, such as 0.125")
 }
 
-/// An overprovisioning: from 0 to 2. More is a percentage: no drive has three times the flash that it offers.
+/// An overprovisioning: from 0 to 2. More is a percentage.
 pub fn overprovisioning(text: &str) -> Result<f64, String> {
-    real(text, 0.0..=2.0, "OP = (T-U)/U as a fraction from 0 to 2, such as 0.14 for 14 %")
+    real(text, 0.0..=MAX_OVERPROVISIONING, "OP = (T-U)/U as a fraction from 0 to 2, such as 0.14 for 14 %")
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ FIELDS: dict[str, Callable[[str, Any], object]] = {
     "profile_name": lambda name, value: _check.text(name, value, "a name; pcstream.profiles() lists them"),
     "logical_pages": _whole(1, 2**62),
     "spare_factor": lambda name, value: _check.real(name, value, "a number from 0, below 1"),
-    "overprovisioning": lambda name, value: _check.real(name, value, "a number, 0 or more"),
+    "overprovisioning": lambda name, value: _check.real(name, value, "a fraction from 0 to 2"),
     "superblock_pages": _whole(1, 2**32 - 1),
     "streams": _whole(1, 255),
     "gc": _names,
@@ -76,7 +76,7 @@ class Device:
         logical_pages: pages of 4 KiB that the host can address; by default those of the profile, or of the trace.
         to_trace: the profile is scaled to the trace that is simulated; see :meth:`scaled`.
         spare_factor: (T-U)/T of T physical and U logical pages, from 0, below 1.
-        overprovisioning: (T-U)/U, instead of the spare factor.
+        overprovisioning: (T-U)/U, a fraction from 0 to 2, instead of the spare factor.
         superblock_pages: pages of a superblock (FDP: reclaim unit), the unit of erasing.
         streams: external streams, S0 included: 1 to 255.
         gc: where garbage collection puts what it copies: ``"own"``, ``"internal"``, ``"shared"``, one or several.
@@ -115,8 +115,8 @@ class Device:
             )
         if self.spare_factor is not None and not 0 <= self.spare_factor < 1:
             raise ArgumentError(f"spare_factor {self.spare_factor}: expected from 0, below 1")
-        if self.overprovisioning is not None and not 0 <= self.overprovisioning < float("inf"):
-            raise ArgumentError(f"overprovisioning {self.overprovisioning}: expected 0 or more")
+        if self.overprovisioning is not None and not 0 <= self.overprovisioning <= 2:
+            raise ArgumentError(f"overprovisioning {self.overprovisioning}: expected a fraction from 0 to 2, such as 0.14 for 14 %")
         _pcstream.check(self)
 
     def __repr__(self) -> str:
