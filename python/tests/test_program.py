@@ -180,13 +180,29 @@ def test_remarks_are_logged(said: Any, small: pc.Trace, tmp_path: Path, caplog: 
     assert caplog.record_tuples == [("pcstream", logging.INFO, "report: a remark")]
 
 
+def test_a_configuration_is_read_only_where_it_is_named(
+    small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pcstream").mkdir()
+    (tmp_path / "pcstream" / "pcstream.toml").write_text("[compare]\nstreams = 2\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def streams(**flags: Any) -> int:
+        answer = pc.compare(small, small, scheme="baseline", gc="own", **flags)
+        return int(answer["runs"][0]["devices"][0]["streams"])
+
+    assert (streams(), streams(no_config=True)) == (9, 9)
+    assert streams(config=tmp_path / "pcstream" / "pcstream.toml") == 2
+
+
 def test_flags_are_words_of_the_program(said: Any, small: pc.Trace, tmp_path: Path) -> None:
     words = said("", 0)
     place = tmp_path / "r.html"
     some = {"streams": np.int64(4), "no_discard": np.bool_(True), "timing": np.bool_(False), "seed": None, "rules": Path("-r")}
     pc.report(small, place, scheme=(name for name in ("a", "b")), set=["-1", "-2"], **some)
     flags = ["--scheme=a,b", "--set=-1", "--set=-2", "--streams=4", "--no-discard", "--rules=-r"]
-    assert words.read_text().splitlines() == ["report", f"--output={place}", *flags, "--", str(small.path)]
+    expected = ["report", "--no-config", f"--output={place}", *flags, "--", str(small.path)]
+    assert words.read_text().splitlines() == expected
     with pytest.raises(pc.ArgumentError, match="scheme b'a': expected True, a text, a number, or several"):
         pc.report(small, place, scheme=b"a")
 

@@ -32,7 +32,8 @@ def program(directory: Path, script: str) -> Path:
 )
 def test_the_place_becomes_flags_that_the_program_has(binary: str, on: str, flags: list[str]) -> None:
     arguments = arguments_of(["true", "{}"], "t.pctrace", on, True, ["--depth", "3"])
-    assert arguments == ["record", "-o", "t.pctrace", *flags, "--force", "--depth", "3", "--", "true", "{}"]
+    expected = ["record", "--no-config", "-o", "t.pctrace", *flags, "--force", "--depth", "3", "--", "true", "{}"]
+    assert arguments == expected
     help_text = subprocess.run([binary, "record", "--help"], capture_output=True, text=True, check=True).stdout
     assert all(flag in help_text for flag in arguments if flag.startswith("--") and flag != "--")
 

@@ -2,6 +2,7 @@
 
 Each function is one command of the program, and takes its flags as keyword arguments: ``assume_filled=True`` is
 ``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag, or is its LIST. docs/commands has the flags.
+No configuration file is read, unless ``config=`` names one.
 Messages of the program name them as the arguments that they are here.
 
 What the program remarks on stderr goes to the logger ``pcstream``, at the level INFO.
@@ -24,7 +25,7 @@ from typing import Any
 
 from . import _check, _interrupt, _remote
 from ._errors import ArgumentError, LossWarning, ProgramError
-from ._record import LOSSES, error_of, find
+from ._record import LOSSES, error_of, find, without_configuration
 from ._trace import Trace
 
 #: Where a trace is.
@@ -200,7 +201,7 @@ def _run(command: str, flags: list[str], sources: list[str]) -> None:
     """Runs the program. Its warning is for the caller of the function that calls the caller of this one."""
     program = find(error=ProgramError, remedy="PCSTREAM_BINARY")
     # After the two dashes, a source that begins with a dash is no flag.
-    words = [program, command, *flags, "--", *sources]
+    words = [program, command, *without_configuration(flags), *flags, "--", *sources]
     code, stderr = _ended(words)
     said = _with_arguments(stderr.strip())
     if code == LOSSES:

@@ -44,7 +44,8 @@ def record(
             object that is returned, or at the end of the process.
         on: ``"scratch:SIZE"`` for a file system on a scratch device, or a directory of an existing one.
         overwrite: replaces a trace that exists.
-        options: more flags of ``pcstream record``, such as ``["--fs", "xfs"]``.
+        options: more flags of ``pcstream record``, such as ``["--fs", "xfs"]``. No configuration file is read, unless
+            ``--config`` names one.
         binary: the program; by default PCSTREAM_BINARY, else ``pcstream`` on the PATH.
 
     What the program and the command say on stderr is passed on.
@@ -152,7 +153,13 @@ def arguments_of(
     if any(flag == "--on" or flag.startswith("--on=") for flag in flags):
         raise ArgumentError("options: --on is given as on=; several devices have several traces: run `pcstream record` itself")
     words = [_check.path("command", word) for word in command]
-    return ["record", "-o", output, *where, *force, *flags, "--", *words]
+    return ["record", *without_configuration(flags), "-o", output, *where, *force, *flags, "--", *words]
+
+
+def without_configuration(flags: Sequence[str]) -> list[str]:
+    """What keeps the configuration of a user out of a script, unless its flags name one."""
+    named = any(flag.split("=")[0] in ("--config", "--no-config") for flag in flags)
+    return [] if named else ["--no-config"]
 
 
 def find(
