@@ -10,7 +10,7 @@ use pcstream_report::symbols::{Names, frame_name};
 use pcstream_trace::{Kind, PAGE_BYTES};
 use serde::Serialize;
 
-use crate::snapshot::{ContextNow, Flow, Snapshot, StreamNow};
+use crate::snapshot::{ContextNow, Flow, Snapshot, StreamNow, Who};
 
 /// An interval.
 #[derive(Clone, Debug, Serialize)]
@@ -31,7 +31,7 @@ pub struct IntervalJson {
     pub discarded: FlowJson,
     /// Bytes written since the watch began, by kind.
     pub bytes_by_kind: BTreeMap<&'static str, u64>,
-    /// Who wrote lately, the fastest first.
+    /// Who wrote lately, the fastest first: contexts, or programs.
     pub contexts: Vec<ContextJson>,
     /// Streams from S0 on.
     pub streams: Vec<StreamJson>,
@@ -128,11 +128,12 @@ fn flow(flow: &Flow) -> FlowJson {
 }
 
 fn context(row: &ContextNow) -> ContextJson {
-    let known = row.context.as_ref();
+    let program = row.context.as_ref();
+    let known = program.filter(|_| !matches!(row.who, Who::Program(_)));
     ContextJson {
         who: row.who.name(),
         context: known.map(|context| context.signature.to_string()),
-        program: known.map(|context| context.executable.clone()),
+        program: program.map(|context| context.executable.clone()),
         thread: known.map(|context| context.comm.clone()),
         entry: known.map(|context| context.entry.clone()),
         unwind: known.map(|context| context.unwind.name()),

@@ -2,7 +2,8 @@
 //! # Modules
 //!
 //! [`watch`] counts, [`lifetimes`] follows a sample of the pages, [`learner`] runs the scheme. A [`Snapshot`] is what
-//! they know at the end of an interval: [`text`] and [`json`] write it, [`metrics`] and [`server`] serve it.
+//! they know at the end of an interval, and [`rows_by`] adds its rows up: [`text`] and [`json`] write it, [`metrics`] and
+//! [`server`] serve it.
 
 pub mod json;
 pub mod learner;
@@ -10,6 +11,7 @@ pub mod lifetimes;
 pub mod metrics;
 pub mod placing;
 mod rows;
+pub mod rows_by;
 pub mod server;
 pub mod snapshot;
 pub mod text;
@@ -19,6 +21,7 @@ pub mod watch;
 pub use learner::Learner;
 pub use metrics::{About, Metrics};
 pub use placing::{Hinted, Placing, WriteStream};
+pub use rows_by::RowsBy;
 pub use server::Server;
 pub use snapshot::{ContextNow, Flow, Snapshot, SortBy, StreamNow, Who};
 pub use watch::{Limits, Watch};

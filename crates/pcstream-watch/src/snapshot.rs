@@ -19,6 +19,8 @@ use crate::placing::Placing;
 pub enum Who {
     /// A program context.
     Context(ContextId),
+    /// All contexts of a program: a digest of the path of its executable.
+    Program(u64),
     /// The file system, for itself: its journal, inodes, ...
     FileSystem(Kind),
     /// Data whose context is not known: it was dirty before the watch began, or its context was lost.
@@ -31,7 +33,7 @@ impl Who {
     /// A name for rows that are not program contexts.
     pub fn name(self) -> &'static str {
         match self {
-            Who::Context(_) => "program",
+            Who::Context(_) | Who::Program(_) => "program",
             Who::FileSystem(kind) => kind.name(),
             Who::Unknown => "unknown",
             Who::GivenUp => "given-up",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
-use pcstream_watch::SortBy;
+use pcstream_watch::{RowsBy, SortBy};
 
 use super::attach::AttachArgs;
 use super::metrics::MetricsArgs;
@@ -17,6 +17,7 @@ Examples:
   sudo pcstream top --on /var/lib/postgresql
   sudo pcstream top --on /srv --unit mariadb --sort lifetime
   sudo pcstream top --on /srv --once
+  sudo pcstream top --on /srv --once --by program
   sudo pcstream top --on /srv --json - | jq '.written.bytes_per_s'
   sudo pcstream top --on /srv --metrics 9469 > /dev/null")]
 #[command(group(ArgGroup::new("attached").args(["pid", "cgroup", "unit"])))]
@@ -36,6 +37,9 @@ pub struct TopArgs {
     /// Watch for so long, such as 60s or 5m [default: until q or Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub duration: Option<Duration>,
+    /// What a row stands for: a call path, or a program with all of its call paths
+    #[arg(long, value_name = "WHAT", default_value = "context", value_parser = rows_choices())]
+    pub by: RowsBy,
     /// What rows are sorted by
     #[arg(long, value_name = "COLUMN", default_value = "rate", value_parser = sort_choices())]
     pub sort: SortBy,
@@ -61,6 +65,11 @@ fn interval(text: &str) -> Result<Duration, String> {
     let interval = values::duration(text)?;
     let range = Duration::from_millis(200)..=Duration::from_secs(3600);
     if range.contains(&interval) { Ok(interval) } else { Err("expected a time from 200ms to 1h".to_owned()) }
+}
+
+fn rows_choices() -> impl TypedValueParser<Value = RowsBy> {
+    let by_name = |name: String| RowsBy::ALL.into_iter().find(|by| by.name() == name).unwrap_or_default();
+    PossibleValuesParser::new(RowsBy::ALL.map(RowsBy::name)).map(by_name)
 }
 
 fn sort_choices() -> impl TypedValueParser<Value = SortBy> {

@@ -151,7 +151,7 @@ fn show(
     let quiet = lines.as_ref().is_some_and(Lines::is_stdout);
     let mut last = None;
     while let Ok(snapshot) = snapshots.recv() {
-        lines.as_mut().map_or(Ok(()), |lines| lines.write(&snapshot))?;
+        lines.as_mut().map_or(Ok(()), |lines| lines.write(&snapshot.by(args.by)))?;
         if !quiet {
             output::table(&snapshot, args, ui.layout(false), last.is_none())?;
         }

@@ -19,7 +19,7 @@ use crate::{ui, whole_file};
 
 /// Prints a table; a blank line comes before all but the first.
 pub fn table(snapshot: &Snapshot, args: &TopArgs, layout: Layout, first: bool) -> Result<(), Failure> {
-    let table = text::table(snapshot, args.sort, args.rows, layout);
+    let table = text::table(&snapshot.by(args.by), args.sort, args.rows, layout);
     ui::print(&if first { table } else { format!("\n{table}") })
 }
 

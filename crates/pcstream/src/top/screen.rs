@@ -8,7 +8,7 @@ use pcstream_report::layout::columns_of;
 use pcstream_trace::Kind;
 use pcstream_trace::paths::file_name;
 use pcstream_watch::text::{self, Column, per_second};
-use pcstream_watch::{ContextNow, Snapshot, Who};
+use pcstream_watch::{ContextNow, RowsBy, Snapshot, Who};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -24,6 +24,7 @@ const KEYS: &[(&str, &str)] = &[
     ("/", "shows rows with a text in program, functions or files; Esc ends that"),
     ("s", "sorts by the next column"),
     ("r", "reverses the order"),
+    ("b", "shows a row for each program, which Enter opens, or for each call path"),
     ("Space", "pauses, and goes on"),
     ("?", "shows or hides this"),
 ];
@@ -194,14 +195,17 @@ fn help() -> Vec<Line<'static>> {
 
 fn foot_line(view: &View, width: usize) -> String {
     let sort = format!("s sort: {}", view.sort.name());
+    let opens = view.by == RowsBy::Program && view.program.is_none();
+    let enter = if opens { "Enter call paths" } else { "Enter call path" };
     let text = visible(&view.filter);
     let (filter, typed) = (format!("Esc ends filter: {text}"), format!("/{text}_"));
     let keys: &[&str] = match (view.help, view.detail.is_some(), view.filter.as_str()) {
         _ if view.typing => &[&typed, "Enter keep", "Esc show all"],
         (true, ..) => &["q end", "Esc back"],
         (_, true, _) => &["q end", "Esc back", "Up Down scroll", "Space pause"],
-        (.., "") => &["q end", "? help", "Enter call path", "/ filter", "Space pause", &sort, "r reverse"],
-        _ => &[&filter, "q end", "? help", "Enter call path", "Space pause", &sort, "r reverse"],
+        (.., "") if view.program.is_some() => &["q end", "? help", enter, "Esc programs", "/ filter", &sort],
+        (.., "") => &["q end", "? help", enter, "/ filter", "Space pause", &sort, "r reverse"],
+        _ => &[&filter, "q end", "? help", enter, "Space pause", &sort, "r reverse"],
     };
     text::parts_within(&keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>(), "  ", width)
 }

@@ -64,14 +64,14 @@ pub fn show(
 ) -> Result<Option<Arc<Snapshot>>, Failure> {
     let colors = anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never;
     let title = args.on.canonicalize().unwrap_or_else(|_| args.on.clone()).display().to_string();
-    let mut view = View { title, sort: args.sort, colors, ..View::default() };
+    let mut view = View { title, sort: args.sort, by: args.by, colors, ..View::default() };
     let mut last = None;
     let mut terminal = Taken::over()?;
     loop {
         loop {
             match snapshots.try_recv() {
                 Ok(snapshot) => {
-                    lines.as_mut().map_or(Ok(()), |lines| lines.write(&snapshot))?;
+                    lines.as_mut().map_or(Ok(()), |lines| lines.write(&snapshot.by(args.by)))?;
                     last = Some(snapshot.clone());
                     view.take(snapshot);
                 }

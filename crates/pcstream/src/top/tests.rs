@@ -284,3 +284,34 @@ fn the_file_system_itself_has_no_call_path() {
     let text = picture(&mut view, 80, 20).join("\n");
     assert!(text.contains("the file system (journal)") && !text.contains("#0"), "{text}");
 }
+
+#[test]
+fn a_program_opens_into_its_call_paths() {
+    let of = |id, program: &str, pages| {
+        let mut row = row(id, pages);
+        let context = row.context.as_mut().expect("it has one");
+        Arc::make_mut(context).executable = format!("/usr/bin/{program}");
+        row
+    };
+    let rows = || snapshot(vec![of(1, "db1", 600), of(3, "db2", 400), of(2, "db2", 300)]);
+    let mut view = View { title: "/srv/db".into(), ..View::default() };
+    view.take(rows());
+    press(&mut view, &[KeyCode::Down, KeyCode::Char('b')]);
+    assert_eq!(programs(&mut view), ["db2", "db1"], "the sum of two is the fastest");
+    let lines = picture(&mut view, 80, 14);
+    assert!(lines[5].starts_with("2.73 MiB/s 70.0 %") && lines[5].ends_with("2 call paths"), "{lines:?}");
+    assert!(lines[13].contains("Enter call paths"), "{lines:?}");
+    press(&mut view, &[KeyCode::Enter]);
+    assert_eq!(programs(&mut view), ["db2", "db2"]);
+    assert!(picture(&mut view, 80, 14)[13].contains("Esc programs"));
+    view.take(rows());
+    press(&mut view, &[KeyCode::Enter]);
+    assert!(picture(&mut view, 100, 30).join("\n").contains("Log3::append(int)"), "the fastest of them");
+    press(&mut view, &[KeyCode::Esc, KeyCode::Char('/'), KeyCode::Char('2'), KeyCode::Enter, KeyCode::Esc]);
+    assert_eq!(programs(&mut view), ["db2", "db2"], "the filter ends first");
+    press(&mut view, &[KeyCode::Esc]);
+    assert_eq!(programs(&mut view), ["db2", "db1"]);
+    assert_eq!(view.selected(&view.order()), Some(0));
+    press(&mut view, &[KeyCode::Char('b')]);
+    assert_eq!(programs(&mut view), ["db1", "db2", "db2"]);
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pcstream_watch::{ContextNow, Snapshot, SortBy, Who};
+use pcstream_watch::{ContextNow, RowsBy, Snapshot, SortBy, Who};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// What a key asks of the program.
@@ -26,12 +26,18 @@ const FILTER_CHARACTERS: usize = 60;
 pub struct View {
     /// What is watched.
     pub title: String,
-    /// What is shown; none before the first interval ended.
+    /// What came last; none before the first interval ended.
+    pub latest: Option<Arc<Snapshot>>,
+    /// The same with the rows that are shown.
     pub snapshot: Option<Arc<Snapshot>>,
     /// What came after it, while paused.
     pub newer: Option<Arc<Snapshot>>,
     /// Whether newer snapshots wait.
     pub paused: bool,
+    /// What a row stands for.
+    pub by: RowsBy,
+    /// The program that was opened: its call paths alone are shown.
+    pub program: Option<Who>,
     /// What rows are sorted by.
     pub sort: SortBy,
     /// Whether the other way round.
@@ -60,7 +66,8 @@ impl View {
         if self.paused {
             self.newer = Some(snapshot);
         } else {
-            self.snapshot = Some(snapshot);
+            self.latest = Some(snapshot);
+            self.choose_rows();
             self.refresh_detail();
         }
     }
@@ -101,12 +108,13 @@ impl View {
                 self.help = false;
                 self.detail = None;
             }
-            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Esc => self.back(),
             KeyCode::Char('/') if table => self.typing = true,
             KeyCode::Enter | KeyCode::Right => self.open(),
             KeyCode::Char(' ' | 'p') => self.pause(),
             KeyCode::Char('s') if table => self.step_sort(),
             KeyCode::Char('r') if table => self.reversed = !self.reversed,
+            KeyCode::Char('b') if table => self.step_rows(),
             KeyCode::Down | KeyCode::Char('j') => self.go(1),
             KeyCode::Up | KeyCode::Char('k') => self.go(-1),
             KeyCode::PageDown => self.go(self.page.max(1) as isize),
@@ -147,6 +155,31 @@ impl View {
         self.reversed = false;
     }
 
+    fn step_rows(&mut self) {
+        self.by = if self.by == RowsBy::Context { RowsBy::Program } else { RowsBy::Context };
+        (self.program, self.selected) = (None, None);
+        self.choose_rows();
+    }
+
+    /// The rows that are asked for, of what came last.
+    fn choose_rows(&mut self) {
+        self.snapshot = self.latest.as_ref().map(|latest| match (self.by, self.program) {
+            (RowsBy::Context, _) => latest.clone(),
+            (RowsBy::Program, None) => Arc::new(latest.by(RowsBy::Program).into_owned()),
+            (RowsBy::Program, Some(program)) => Arc::new(latest.of_program(program)),
+        });
+    }
+
+    /// Ends the filter, or else leaves the program that was opened.
+    fn back(&mut self) {
+        if !self.filter.is_empty() {
+            self.filter.clear();
+        } else if let Some(program) = self.program.take() {
+            self.selected = Some((program, 0));
+            self.choose_rows();
+        }
+    }
+
     fn go(&mut self, rows: isize) {
         if self.detail.is_some() {
             self.scroll = (self.scroll as isize).saturating_add(rows).clamp(0, 10_000) as u16;
@@ -160,7 +193,7 @@ impl View {
         self.selected = who.map(|who| (who, to));
     }
 
-    /// Shows the call path of the selected row, or of the first.
+    /// Shows the call path of the selected row, or of the first; of a program all of them.
     fn open(&mut self) {
         let order = self.order();
         let at = self.selected(&order).unwrap_or(0);
@@ -168,6 +201,10 @@ impl View {
             self.snapshot.as_ref().zip(order.get(at)).map(|(snapshot, at)| snapshot.contexts[*at].clone());
         let Some(row) = row else { return };
         self.selected = Some((row.who, at));
+        if let Who::Program(_) = row.who {
+            (self.program, self.selected) = (Some(row.who), None);
+            return self.choose_rows();
+        }
         self.detail = Some(row);
         self.scroll = 0;
     }
