@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::wait_for;
+use common::{wait_for, wait_for_child};
 use disk::{Disk, text};
 use pcstream_trace::{Context, Op, TraceReader};
 use program::{Writer, said};
@@ -136,7 +136,7 @@ fn assert_apart(trace: &Path, followed: &str, others: &str) {
 /// Records until both files were written several times more, which takes no certain time.
 fn record_until_both_wrote(disk: &Disk, trace: &Path, arguments: &[&str]) -> Output {
     let recorder = record(disk, trace, arguments).spawn().expect("it starts");
-    wait_for("the recorder", || follows(trace));
+    wait_for_child("the recorder", &recorder, || follows(trace));
     for file in ["followed", "other"].map(|name| Path::new(&disk.mount_point()).join(name)) {
         for _ in 0..5 {
             let written = || fs::metadata(&file).and_then(|metadata| metadata.modified()).ok();
@@ -372,7 +372,7 @@ fn exec_of_a_thread(when: &str) {
         Command::new(program).arg(&go).arg(&file).arg(when).spawn().map(Writer).expect("it starts");
     let trace = traces.path().join("t.pctrace");
     let recorder = record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
-    wait_for("the recorder", || follows(&trace));
+    wait_for_child("the recorder", &recorder, || follows(&trace));
     fs::write(&go, "").expect("it can be written");
     let out = recorder.wait_with_output().expect("it ends");
     assert!(writer.0.wait().expect("it ended").success());
@@ -420,7 +420,7 @@ fn end_of_process() {
     let mut writer = Writer::run(&disk, &script);
     let trace = traces.path().join("t.pctrace");
     let recorder = record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
-    wait_for("the recorder", || follows(&trace));
+    wait_for_child("the recorder", &recorder, || follows(&trace));
     fs::write(&go, "").expect("it can be written");
     let out = recorder.wait_with_output().expect("it ends");
     writer.0.wait().expect("it ended");
@@ -436,7 +436,7 @@ fn end_of_cgroup() {
     group.enter(&writer);
     let trace = traces.path().join("t.pctrace");
     let recorder = record(&disk, &trace, &["--cgroup", text(&group.0)]).spawn().expect("it starts");
-    wait_for("the recorder", || follows(&trace));
+    wait_for_child("the recorder", &recorder, || follows(&trace));
     drop(writer);
     group.remove();
     let out = recorder.wait_with_output().expect("it ends");
@@ -451,7 +451,7 @@ fn unmounted() {
     let mut recorder = Command::new(env!("CARGO_BIN_EXE_pcstream"));
     recorder.arg("record").arg("--on").arg(&below).arg("-o").arg(&trace);
     let recorder = recorder.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-    wait_for("the recorder", || follows(&trace));
+    wait_for_child("the recorder", &recorder, || follows(&trace));
     fs::write(below.join("file"), [1; 1 << 16]).expect("written");
     disk.unmount();
     let out = recorder.wait_with_output().expect("it ends by itself");
@@ -467,7 +467,7 @@ fn sigterm() {
         let trace = traces.path().join(format!("{signal}.pctrace"));
         let mut recorder =
             record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
-        wait_for("the recorder", || follows(&trace));
+        wait_for_child("the recorder", &recorder, || follows(&trace));
         let asked = Instant::now();
         disk::succeed("kill", &["-s", signal, &recorder.id().to_string()]);
         wait_for("its end", || recorder.try_wait().expect("it can be waited for").is_some());

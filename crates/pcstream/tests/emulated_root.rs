@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 
-use common::wait_for;
+use common::{wait_for, wait_for_child};
 use program::{expect, left, signal, text, wait};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -174,7 +174,7 @@ fn start(dir: &Path, flags: &[&str]) -> Child {
     let began = dir.join("began");
     let command = ["sh", "-c", FILES, began.to_str().expect("a plain path")];
     let child = live(flags, &command).spawn().expect("it can be started");
-    wait_for("the program", || began.exists());
+    wait_for_child("the program", &child, || began.exists());
     child
 }
 

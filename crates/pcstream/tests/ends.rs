@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Place, ends_with, refuses, text, wait_for};
+use common::{Place, ends_with, refuses, text, wait_for, wait_for_child};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn program() -> Command {
@@ -33,7 +33,8 @@ fn an_interrupted_generate_leaves_nothing_and_ends_as_a_shell_expects() {
         let mut generate = program();
         generate.args(["generate", "uniform", "--pages", "1M", "--writes", "1T", "-o", "t.pctrace"]);
         let mut child = generate.current_dir(dir.path()).stderr(Stdio::null()).spawn().unwrap();
-        wait_for("the file of a trace", || dir.path().join("t.pctrace.partial/meta.json").exists());
+        let meta = dir.path().join("t.pctrace.partial/meta.json");
+        wait_for_child("the file of a trace", &child, || meta.exists());
         interrupt(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(code));
         assert_eq!(names(dir.path()), [] as [&str; 0]);
@@ -51,7 +52,8 @@ fn an_interrupted_import_leaves_nothing_whatever_its_input_does() {
         let mut child = import.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         input.write_all(LINE).unwrap();
-        wait_for("the file of a trace", || dir.path().join("t.pctrace.partial/meta.json").exists());
+        let meta = dir.path().join("t.pctrace.partial/meta.json");
+        wait_for_child("the file of a trace", &child, || meta.exists());
         interrupt(&child, Signal::INT);
         let kept = (!ends).then_some(input);
         let output = child.wait_with_output().unwrap();

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use common::wait_for;
+use common::{wait_for, wait_for_child};
 use disk::{Disk, succeed, text};
 use placer::{Bench, ext4, fill, result, said};
 
@@ -87,7 +87,7 @@ fn terminal() {
     script.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut script = script.spawn().expect("script is a part of util-linux");
     let seen = || fs::read_to_string(&log).unwrap_or_default();
-    wait_for("a placer", || seen().contains("placing writes to"));
+    wait_for_child("a placer", &script, || seen().contains("placing writes to"));
     let placer = succeed("pgrep", &["-P", &script.id().to_string()]).trim().to_owned();
     script.kill().and_then(|()| script.wait()).expect("it ran");
     // Whoever has it as a child now may never wait for it.

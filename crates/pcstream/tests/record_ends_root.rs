@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::thread;
 
-use common::wait_for;
+use common::{wait_for, wait_for_child};
 use disk::{Disk, text};
 use pcstream_trace::TraceReader;
 use tempfile::TempDir;
@@ -388,7 +388,7 @@ fn killed() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pcstream")]);
         let mut pcstream = shell.args(words).args(on).stderr(Stdio::null()).spawn().expect("it starts");
-        wait_for("the command", || begun.exists());
+        wait_for_child("the command", &pcstream, || begun.exists());
         let status = fs::read_to_string(format!("/proc/{}/status", pcstream.id())).expect("it runs");
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("it is there");
         let ignores = ignored.ends_with('1');
@@ -418,7 +418,7 @@ fn burst() {
     let meta = traces.path().join("t.pctrace.partial/meta.json");
     let meta =
         || serde_json::from_slice(&fs::read(&meta).unwrap_or_default()).unwrap_or(serde_json::Value::Null);
-    wait_for("the burst in the trace", || meta()["totals"]["host_pages"] == 1024);
+    wait_for_child("the burst in the trace", &recorder, || meta()["totals"]["host_pages"] == 1024);
     recorder.kill().expect("it runs");
     recorder.wait().expect("it ends");
     let reader = TraceReader::open(&trace).expect("what was flushed can be read");

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use common::wait_for;
+use common::{wait_for, wait_for_child};
 use disk::{Disk, succeed, text};
 use pcstream_fs::layout::Layout;
 use pcstream_fs::scratch::FsKind;
@@ -352,7 +352,7 @@ fn exit_codes() {
             text(&ready)
         );
         let mut child = begin(&format!("{signal}.pctrace"), &[], &script);
-        wait_for("the command", || ready.exists());
+        wait_for_child("the command", &child, || ready.exists());
         succeed("kill", &["-s", signal, &child.id().to_string()]);
         wait_for("the end", || child.try_wait().expect("it can be waited for").is_some());
         let out = child.wait_with_output().expect("it ended");
@@ -360,10 +360,10 @@ fn exit_codes() {
         assert!(closed.exists(), "a command on a file system of others has the time that it needs");
         fs::remove_file(&ready).expect("it is there");
         let mut child = begin(&format!("{signal}-2.pctrace"), &[], &script);
-        wait_for("the command", || ready.exists());
+        wait_for_child("the command", &child, || ready.exists());
         fs::remove_file(&ready).expect("it is there");
         succeed("kill", &["-s", signal, &child.id().to_string()]);
-        wait_for("the command", || ready.exists());
+        wait_for_child("the command", &child, || ready.exists());
         // It was asked and goes on. The second signal kills it.
         succeed("kill", &["-s", signal, &child.id().to_string()]);
         wait_for("the end", || child.try_wait().expect("it can be waited for").is_some());

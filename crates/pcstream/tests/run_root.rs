@@ -10,7 +10,7 @@ mod program;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 
-use common::wait_for;
+use common::{wait_for, wait_for_child};
 use program::{expect, left, pcstream, run_to_end, signal, text, wait};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -343,7 +343,7 @@ fn image_in_use() {
     let dir = TempDir::new().expect("a directory");
     let image = dir.path().join("image");
     let mut first = start(&["--image", image.to_str().expect("a plain path")], &["sleep", FOR_EVER]);
-    wait_for("a mount", || mounted(&first));
+    wait_for_child("a mount", &first, || mounted(&first));
     let mut second = pcstream();
     second.args(["run", "--image"]).arg(&image).args(PLACE).args(["--", "true"]);
     expect(&mut second, 1, &["use"]);
@@ -378,7 +378,7 @@ fn interrupted() {
     let wrote = dir.path().join("wrote");
     let script = format!("echo one > one; sync; : > {}; sleep {FOR_EVER}", wrote.display());
     let mut child = start(&[], &["sh", "-c", &script]);
-    wait_for("the program", || wrote.exists());
+    wait_for_child("the program", &child, || wrote.exists());
     signal(child.id(), "INT");
     assert_eq!(wait(&mut child), Some(130));
     let pid = child.id();
@@ -410,7 +410,7 @@ fn interrupted_schemes() {
             kept && trace.exists()
                 || made.map(|entry| entry.path().join("run.pctrace")).any(|path| path.exists())
         };
-        wait_for("the recording", recorded);
+        wait_for_child("the recording", &child, recorded);
         signal(child.id(), "INT");
         assert_eq!(wait(&mut child), Some(130));
         let pid = child.id();
@@ -436,7 +436,7 @@ fn killed() {
         .stderr(Stdio::null())
         .spawn()
         .expect("pcstream can be started");
-    wait_for("events on disk", || events_on_disk(&trace));
+    wait_for_child("events on disk", &child, || events_on_disk(&trace));
     signal(child.id(), "KILL");
     wait(&mut child);
     // The command dies with its capture; what it was using is free a moment later. What other runs left is not judged.

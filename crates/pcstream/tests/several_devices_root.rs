@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use common::wait_for;
+use common::wait_for_child;
 use disk::{Disk, text};
 use pcstream_trace::{Op, TraceReader};
 use program::{Writer, said};
@@ -134,7 +134,7 @@ fn until_the_command_ends() {
     let two = Two::make();
     let script = "trap 'w late 1; w $0/late 4; exit 5' TERM; w ready 1; while :; do sleep 0.02; done";
     let recorder = two.record_script(script).spawn().expect("it starts");
-    wait_for("the command", || two.mounts()[0].join("ready").exists());
+    wait_for_child("the command", &recorder, || two.mounts()[0].join("ready").exists());
     disk::succeed("kill", &["-s", "TERM", &recorder.id().to_string()]);
     let out = recorder.wait_with_output().expect("it ends");
     assert_eq!(out.status.code(), Some(143), "{}", said(&out));
@@ -156,11 +156,11 @@ fn attached() {
     // One that is unmounted ends for itself.
     let recorder = two.record(&["--force", "--pid", &pid]).spawn().expect("it starts");
     let begun = |trace: &PathBuf| trace.with_extension("pctrace.partial").exists();
-    wait_for("the recorder", || made.iter().all(begun));
+    wait_for_child("the recorder", &recorder, || made.iter().all(begun));
     let stopped = ["-s", "STOP", &pid];
     disk::succeed("kill", &stopped);
     two.disks[1].unmount();
-    wait_for("the end of one", || !begun(&made[1]));
+    wait_for_child("the end of one", &recorder, || !begun(&made[1]));
     assert!(begun(&made[0]), "the other goes on");
     disk::succeed("kill", &["-s", "TERM", &recorder.id().to_string()]);
     let out = recorder.wait_with_output().expect("it ends");
@@ -200,7 +200,7 @@ fn unmounted() {
     let go = two.traces.path().join("go");
     let script = format!("w $0/file 3; umount $0; : > {0}; while [ -e {0} ]; do sleep 0.02; done", text(&go));
     let recorder = two.record_script(&script).spawn().expect("it starts");
-    wait_for("the unmount", || go.exists());
+    wait_for_child("the unmount", &recorder, || go.exists());
     two.disks[1].is_unmounted();
     fs::remove_file(&go).expect("it is there");
     let out = recorder.wait_with_output().expect("it ends");

@@ -57,6 +57,17 @@ impl Running {
         self.0.as_ref().expect("it runs").id()
     }
 
+    /// Waits until it has done something.
+    #[track_caller]
+    fn wait_for<T>(&self, what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+        let mut found = None;
+        common::wait_for_child(what, self.0.as_ref().expect("it runs"), || {
+            found = done();
+            found.is_some()
+        });
+        found.expect("it is done")
+    }
+
     fn end(mut self, signal: &str) -> Output {
         disk::succeed("kill", &["-s", signal, &self.id().to_string()]);
         self.0.take().expect("it runs").wait_with_output().expect("it ends")
@@ -104,7 +115,7 @@ fn known_writer() {
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let (json, go) = (files.path().join("lines"), files.path().join("go"));
     let running = Running::start(top(&disk, &["--json", text(&json)]));
-    wait_for("the first interval", || (!objects(&json).is_empty()).then_some(()));
+    running.wait_for("the first interval", || (!objects(&json).is_empty()).then_some(()));
     let write = "dd if=/dev/zero of=known bs=1M count=1 seek=$i conv=notrunc,fsync 2>/dev/null";
     let script = format!(
         "while [ ! -e {} ]; do sleep 0.02; done; i=0; while [ $i -lt 32 ]; do {write}; i=$((i+1)); done; sleep 600",
@@ -112,7 +123,7 @@ fn known_writer() {
     );
     let _writer = Writer::run(&disk, &script);
     fs::write(&go, "").expect("it can be written");
-    let all = wait_for("the writer's bytes", || {
+    let all = running.wait_for("the writer's bytes", || {
         let objects = objects(&json);
         (total(&objects, "/dd", "/known") >= BYTES).then_some(objects)
     });
@@ -144,7 +155,7 @@ fn process_and_others() {
     let (followed, _other) = (Writer::start(&disk, "followed"), Writer::start(&disk, "other"));
     let pid = followed.0.id().to_string();
     let mut running = Running::start(top(&disk, &["--pid", &pid, "--json", text(&json)]));
-    wait_for("both", || {
+    running.wait_for("both", || {
         let objects = objects(&json);
         assert_eq!(total(&objects, "/dd", "/other"), 0);
         let (mine, others) = (total(&objects, "/dd", "/followed"), total(&objects, "others", "/other"));
@@ -164,7 +175,7 @@ fn one_directory() {
     command.args(["top", "--dir-only", "--interval", "200ms", "--json", text(&json), "--on"]).arg(&below);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = Running::start(command);
-    wait_for("both", || {
+    running.wait_for("both", || {
         let objects = objects(&json);
         assert_eq!(total(&objects, "/dd", "/other"), 0);
         let (mine, others) = (total(&objects, "/dd", "/below/followed"), total(&objects, "others", "/other"));
@@ -285,7 +296,7 @@ fn signals() {
     for signal in ["TERM", "INT", "QUIT"].into_iter().chain(hang_up) {
         let json = files.path().join(signal);
         let running = Running::start(top(&disk, &["--json", text(&json)]));
-        wait_for("an interval", || (!objects(&json).is_empty()).then_some(()));
+        running.wait_for("an interval", || (!objects(&json).is_empty()).then_some(()));
         let began = Instant::now();
         let out = running.end(signal);
         let took = began.elapsed();
@@ -308,7 +319,7 @@ fn stalled() {
     // Opened for both, so that neither side waits; nobody reads, and the pipe becomes full.
     let held = fs::OpenOptions::new().read(true).write(true).open(&json).expect("a pipe");
     let mut running = Running::start(top(&disk, &["--json", text(&json)]));
-    wait_for("a full pipe", || {
+    running.wait_for("a full pipe", || {
         let state = fs::read_to_string(format!("/proc/{}/task/{0}/wchan", running.id())).unwrap_or_default();
         state.contains("pipe_write").then_some(())
     });
@@ -341,11 +352,11 @@ fn terminal() {
         let mut script = on_a_terminal(&disk, &log);
         let seen =
             || fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-        wait_for("the table", || (seen().contains("program") && seen().contains("dd")).then_some(()));
+        common::wait_for_child("the table", &script, || seen().contains("program") && seen().contains("dd"));
         let mut keys = script.stdin.take().expect("it is a pipe");
         keys.write_all(b"\x1b[B\r").expect("it reads");
         keys.flush().expect("it reads");
-        wait_for("the call path", || seen().contains("#0").then_some(()));
+        common::wait_for_child("the call path", &script, || seen().contains("#0"));
         if how == "q" {
             keys.write_all(b"q").expect("it reads");
             keys.flush().expect("it reads");
@@ -366,7 +377,7 @@ fn unmounted() {
     let (mut disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let json = files.path().join("lines");
     let mut running = Running::start(top(&disk, &["--json", text(&json)]));
-    wait_for("an interval", || (!objects(&json).is_empty()).then_some(()));
+    running.wait_for("an interval", || (!objects(&json).is_empty()).then_some(()));
     disk.unmount();
     let out = running.0.take().expect("it runs").wait_with_output().expect("it ends by itself");
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));
@@ -377,12 +388,14 @@ fn two() {
     let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let both = ["first", "second"].map(|name| files.path().join(name));
     let running = both.each_ref().map(|json| Running::start(top(&disk, &["--json", text(json)])));
-    both.iter().for_each(|json| wait_for("an interval", || (!objects(json).is_empty()).then_some(())));
+    for (json, running) in both.iter().zip(&running) {
+        running.wait_for("an interval", || (!objects(json).is_empty()).then_some(()));
+    }
     let script = "dd if=/dev/zero of=known bs=1M count=8 conv=fsync 2>/dev/null; sleep 600";
     let _writer = Writer::run(&disk, script);
-    for json in &both {
+    for (json, running) in both.iter().zip(&running) {
         let seen = || Some(total(&objects(json), "/dd", "/known")).filter(|bytes| *bytes >= 8 << 20);
-        assert_eq!(wait_for("the writer's bytes", seen), 8 << 20);
+        assert_eq!(running.wait_for("the writer's bytes", seen), 8 << 20);
     }
     for running in running {
         let out = running.end("TERM");

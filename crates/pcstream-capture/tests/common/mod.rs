@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 
 #[allow(unused_imports, reason = "each test binary uses its part")]
-pub use patience::{PATIENCE, wait_for};
+pub use patience::{PATIENCE, wait_for, wait_for_child};
 
 /// Something a test needs. `None`: it is there; `Some`: why not.
 pub type Need = fn() -> Option<String>;

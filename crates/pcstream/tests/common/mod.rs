@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 #[allow(unused_imports, reason = "each test binary uses its part")]
-pub use patience::{PATIENCE, wait_for};
+pub use patience::{PATIENCE, wait_for, wait_for_child};
 
 pub fn pcstream(args: &[&str]) -> Output {
     Command::cargo_bin("pcstream").expect("the binary is built").args(args).output().expect("it runs")

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{PATIENCE, wait_for};
+use crate::common::{wait_for, wait_for_child};
 use crate::disk::{self, Disk};
 use crate::programs;
 
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
     /// A placer that is ready.
     pub fn start(&self, arguments: &[&str]) -> Running {
         let socket = UnixDatagram::bind(self.path("notify")).expect("bound");
-        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        socket.set_nonblocking(true).expect("set");
         let child =
             self.place(arguments).env("NOTIFY_SOCKET", self.path("notify")).spawn().expect("it starts");
         let running = Running { child: Some(child), socket, path: self.path("notify") };
@@ -155,9 +155,13 @@ pub struct Running {
 
 impl Running {
     pub fn notified(&self) -> String {
-        let mut bytes = [0; 1024];
-        let length = self.socket.recv(&mut bytes).expect("a message in time");
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
+        let (mut bytes, mut received) = ([0; 1024], None);
+        let child = self.child.as_ref().expect("it runs");
+        wait_for_child("a message", child, || {
+            received = self.socket.recv(&mut bytes).ok();
+            received.is_some()
+        });
+        String::from_utf8_lossy(&bytes[..received.expect("there is one")]).into_owned()
     }
 
     /// The first line with this part that it says. What it says later is read, or it would wait.
