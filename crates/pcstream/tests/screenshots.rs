@@ -1,6 +1,7 @@
 //! The report in a browser: light, dark, narrow and on paper, where Chromium is installed. Elsewhere these tests are counted as
 //! ignored. `PCSTREAM_SCREENSHOTS=DIR` keeps the pictures, to be looked at.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -8,10 +9,12 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tempfile::TempDir;
 
 /// Flags that keep the browser from everything but the page.
-const FLAGS: [&str; 9] = [
+const FLAGS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-breakpad",
     "--disable-quic",
     "--no-first-run",
     "--hide-scrollbars",
@@ -19,6 +22,9 @@ const FLAGS: [&str; 9] = [
     "--disable-component-update",
     "--disable-sync",
 ];
+
+/// Seconds. No page takes a browser this long, however busy the machine is.
+const TIME_LIMIT: &str = "300";
 
 fn main() -> ExitCode {
     let missing = browser().is_none();
@@ -57,20 +63,34 @@ fn report(directory: &Path) -> Result<PathBuf, Failed> {
     if status.success() { Ok(page) } else { Err(format!("report: {status}").into()) }
 }
 
-/// Runs the browser on a page with a profile of its own. Returns what it printed.
+/// Runs the browser on a page with a profile of its own. Returns what it printed. Now and then a browser hangs: it is ended, and
+/// another one started.
 fn browse(page: &Path, profile: &Path, flags: &[String]) -> Result<Vec<u8>, Failed> {
-    let out = Command::new(browser().expect("looked for before"))
-        .args(FLAGS)
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .args(flags)
-        .arg(format!("file://{}", page.display()))
-        .stdin(Stdio::null())
-        .output()?;
-    if out.status.success() {
-        Ok(out.stdout)
-    } else {
-        Err(String::from_utf8_lossy(&out.stderr).as_ref().into())
+    // Processes of the browser that outlive it would keep pipes open.
+    let [out, errors] = ["out", "errors"].map(|name| profile.with_extension(name));
+    let mut ended = String::new();
+    for attempt in ["first", "second"] {
+        let status = Command::new("timeout")
+            .args(["--kill-after=10", TIME_LIMIT])
+            .arg(browser().expect("looked for before"))
+            .args(FLAGS)
+            .arg(format!("--user-data-dir={}", profile.with_extension(attempt).display()))
+            .args(flags)
+            .arg(format!("file://{}", page.display()))
+            .stdin(Stdio::null())
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&errors)?)
+            .status()?;
+        if status.success() {
+            return Ok(std::fs::read(&out)?);
+        }
+        ended = format!("{status}: {}", String::from_utf8_lossy(&std::fs::read(&errors)?));
+        let timed_out = matches!(status.code(), None | Some(124 | 137));
+        if !timed_out {
+            break;
+        }
     }
+    Err(ended.into())
 }
 
 /// Leaves in the page what is wider than its place, and labels of pictures that are too small to read. Where a window is
