@@ -14,11 +14,13 @@ import pytest
 import pcstream as pc
 
 ROOT = Path(__file__).resolve().parents[2]
+# Seconds. Nothing that a test waits for takes this long, however busy the machine is.
+PATIENCE = 300
 
 
 def wait_for(what: str, is_there: Callable[[], bool]) -> None:
     """Waits until something is there."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while not is_there():
         assert time.monotonic() < end, what
         time.sleep(0.02)

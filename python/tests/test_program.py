@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import wait_for
+from conftest import PATIENCE, wait_for
 
 import pcstream as pc
 
@@ -64,11 +65,16 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, of: str) -> None:
         except BrokenPipeError:
             pass
 
-    supplier = threading.Thread(target=supply)
+    supplier = threading.Thread(target=supply, daemon=True)
     supplier.start()
-    wait_for("the trace", (output.with_suffix(".pctrace.partial") / "meta.json").exists)
-    (os.kill if of == "process" else os.killpg)(called.pid, signal.SIGINT)
-    said = called.communicate(timeout=30)[1]
+    try:
+        wait_for("the trace", (output.with_suffix(".pctrace.partial") / "meta.json").exists)
+        (os.kill if of == "process" else os.killpg)(called.pid, signal.SIGINT)
+        said = called.communicate(timeout=PATIENCE)[1]
+    finally:
+        # Whatever goes on would read for ever.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(called.pid, signal.SIGKILL)
     supplier.join()
     assert called.returncode == -signal.SIGINT and said.endswith("KeyboardInterrupt\n"), said
     assert not list(output.parent.iterdir())

@@ -393,9 +393,11 @@ def test_other_threads_run_meanwhile(tmp_path: Path) -> None:
     ticking = threading.Thread(target=tick)
     ticking.start()
     before = ticks
-    pc.simulate(trace, "all")
-    during = ticks - before
-    ended.set()
+    try:
+        pc.simulate(trace, "all")
+        during = ticks - before
+    finally:
+        ended.set()
     ticking.join()
     assert during > 5
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from conftest import PATIENCE
 
 import pcstream as pc
 from pcstream import _sweep
@@ -503,7 +504,7 @@ def test_dask_gives_the_same_rows_though_workers_are_killed(
     ):
         check_killed(pc.sweep(small, [KillsOnce(str(mark)), "baseline"], executor=client, **GRID), mark)
         # And from outside, in the middle, once another worker stands for the one that was killed.
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=PATIENCE)
         victim = next(iter(cluster.workers.values())).pid
         killer = threading.Timer(0.2, os.kill, (victim, signal.SIGKILL))
         killer.start()
