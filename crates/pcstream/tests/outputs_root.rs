@@ -88,10 +88,14 @@ fn own_pipe() {
     let (disk, shared) = (Disk::ext4(64), shared());
     let json = pipe(&shared, 0);
     let on = disk.mount_point();
-    let running = program(&["top", "--on", text(&on), "--duration", "300ms", "--json", &json]).spawn();
-    let lines = fs::read_to_string(&json).expect("a pipe");
-    let out = running.expect("it starts").wait_with_output().expect("it ends");
+    // Whoever opens it so waits for nobody, and it has room for all lines.
+    let open = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&json);
+    let mut reader = open.expect("a pipe");
+    let out = program(&["top", "--on", text(&on), "--duration", "300ms", "--json", &json]).output();
+    let out = out.expect("it starts");
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    let mut lines = String::new();
+    reader.read_to_string(&mut lines).expect("nobody has it open for writing");
     assert!(lines.starts_with('{') && lines.ends_with("}\n"), "{lines}");
     assert!(fs::symlink_metadata(&json).expect("it is there").file_type().is_fifo());
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::thread;
@@ -309,10 +310,14 @@ fn left_running() {
     let on = ["--on", text(&mount), "--", "sh", "-c", script, text(&fifo), text(&pid)];
     for words in [&["record", "-o", text(&trace)][..], &["place", "--sink", "none"]] {
         let output = pcstream(&[words, &on].concat());
-        let left = fs::read_to_string(&pid).expect("it began");
+        let left = fs::read_to_string(&pid).unwrap_or_else(|_| panic!("it did not begin: {output:?}"));
         let left = left.trim();
         // Its end. It opens the pipe first.
-        fs::write(&fifo, "x").expect("it reads");
+        wait_for("a reader of the pipe", || {
+            let pipe = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo);
+            pipe.is_ok_and(|mut pipe| pipe.write_all(b"x").is_ok())
+        });
+        fs::remove_file(&pid).expect("it is there");
         let name = format!("(pid {left}), which the command left running, goes on");
         assert_said(&output, 0, &[&name, &format!("attach to it with --pid {left}")]);
     }
