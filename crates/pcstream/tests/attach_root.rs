@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -368,8 +369,9 @@ fn exec_of_a_thread(when: &str) {
     let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let program = programs::compile(traces.path(), "exec_of_a_thread", EXEC_OF_A_THREAD, &["-pthread"]);
     let (go, file) = (traces.path().join("go"), disk.mount_point().join("file"));
-    let mut writer =
-        Command::new(program).arg(&go).arg(&file).arg(when).spawn().map(Writer).expect("it starts");
+    let mut command = Command::new(program);
+    command.arg(&go).arg(&file).arg(when).process_group(0);
+    let mut writer = command.spawn().map(Writer).expect("it starts");
     let trace = traces.path().join("t.pctrace");
     let recorder = record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
     wait_for_child("the recorder", &recorder, || follows(&trace));

@@ -5,6 +5,8 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/program.rs"]
+mod program;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
@@ -13,13 +15,15 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
-use std::thread;
+use std::time::Instant;
 
-use common::{wait_for, wait_for_child};
+use common::{PATIENCE, wait_for, wait_for_child};
 use disk::{Disk, text};
 use pcstream_trace::TraceReader;
+use program::Writer;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -105,23 +109,36 @@ fn full_disk() {
     let partial = trace.with_extension("pctrace.partial");
     let script = "while true; do dd if=/dev/zero of=f bs=4k count=64 conv=fsync,notrunc 2>/dev/null; done";
     let arguments = ["record", "--on", text(&mount), "-o", text(&trace), "--", "sh", "-c", script];
-    let out = thread::scope(|scope| {
-        let recorder = scope.spawn(|| pcstream(&arguments));
-        // The second part is begun when all that the first one needs is on the disk.
-        let mut parts = BTreeSet::new();
-        wait_for("two parts of the trace", || {
-            let names = fs::read_dir(&partial).into_iter().flatten().flatten();
-            let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-            parts.extend(names.filter(|name| name.starts_with("events-") && name.ends_with(".parquet")));
-            recorder.is_finished() || parts.len() > 1
-        });
-        let mut rest = File::create(traces.mount_point().join("rest")).expect("there is room");
-        // What the recorder gives back is taken, too.
-        while !recorder.is_finished() {
-            let _ = rest.write_all(&[1; 4096]);
-        }
-        recorder.join().expect("it ends")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    let mut recorder = command.spawn().map(Writer).expect("it starts");
+    // The second part is begun when all that the first one needs is on the disk.
+    let mut parts = BTreeSet::new();
+    wait_for_child("two parts of the trace", &recorder.0, || {
+        let names = fs::read_dir(&partial).into_iter().flatten().flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        parts.extend(names.filter(|name| name.starts_with("events-") && name.ends_with(".parquet")));
+        parts.len() > 1
     });
+    let mut rest = File::create(traces.mount_point().join("rest")).expect("there is room");
+    let began = Instant::now();
+    // What the recorder gives back is taken, too.
+    let status = loop {
+        let _ = rest.write_all(&[1; 4096]);
+        if let Some(status) = recorder.0.try_wait().expect("it is a child") {
+            break status;
+        }
+        assert!(began.elapsed() < PATIENCE, "it goes on");
+    };
+    let mut stderr = Vec::new();
+    let mut pipe = recorder.0.stderr.take().expect("it is piped");
+    pipe.read_to_end(&mut stderr).expect("it ended");
+    let out = Output { status, stdout: Vec::new(), stderr };
     let parts = ["the command was ended", "can be read: ", text(&partial), "No space left", "another disk"];
     assert_said(&out, 1, &parts);
     TraceReader::open(&partial).expect("it can be read");

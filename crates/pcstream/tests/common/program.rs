@@ -7,9 +7,9 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::common::wait_for;
+use crate::common::{PATIENCE, wait_for};
 use crate::disk::{Disk, succeed};
 
 pub fn pcstream() -> Command {
@@ -106,11 +106,14 @@ impl Drop for Writer {
         }
         let group = self.0.id().to_string();
         let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status();
+        // Also if it has no group of its own.
+        let _ = self.0.kill();
         let _ = self.0.wait();
         // What the shell had started keeps the disk and the cgroup in use until it is gone, too.
         let runs =
             || Command::new("pgrep").args(["-r", "R,S,D", "-g", &group]).stdout(Stdio::null()).status();
-        while runs().is_ok_and(|status| status.success()) {
+        let began = Instant::now();
+        while runs().is_ok_and(|status| status.success()) && began.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
