@@ -40,7 +40,8 @@ fn main() -> ExitCode {
 const ROUNDS: usize = 3;
 
 /// `first` and `second` write pages. After each round the program waits for a file of the round's name. At last, files with
-/// pages of one, and of both. All are written from one place, so that no call path is new at the end.
+/// pages of one, and of both. All are written from one place, so that no call path is new at the end. It ends by itself if a file
+/// never comes.
 const PROGRAM: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,6 +63,7 @@ static const struct { const char *name; int firsts, seconds, wait; } jobs[] = {
 };
 int main(int argc, char **argv) {
   int bad = 0, round = 0;
+  alarm(900);
   for (unsigned job = 0; job < sizeof jobs / sizeof *jobs && !bad; job++) {
     bad |= file(argv[1], jobs[job].name, jobs[job].firsts, jobs[job].seconds);
     if (!jobs[job].wait) continue;
