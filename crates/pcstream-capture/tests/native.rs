@@ -5,6 +5,7 @@
 //! the stack, and the Rust side goes on. A second run makes parts of the stacks unreadable.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -236,8 +237,18 @@ fn build(dir: &Path) -> PathBuf {
 
 /// What the C side sends for each case.
 fn run(program: &Path, cases: &[Case]) -> Vec<Record> {
-    let mut child =
-        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut command = Command::new(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    // SAFETY: between `fork` and `exec` it makes one system call.
+    unsafe {
+        command.pre_exec(|| {
+            // Older sanitizers report errors without end where addresses are too random for them (vm.mmap_rnd_bits). If it is not
+            // allowed, they are as random as usual.
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let input: Vec<u8> = cases.iter().flat_map(Case::bytes).collect();
     let output = std::thread::scope(|scope| {
