@@ -167,9 +167,10 @@ impl EmulatedDevice {
         Ok(())
     }
 
-    /// Whether a write would have to program pages whose stream is not known.
-    pub fn is_full(&self) -> bool {
-        self.buffer.is_full() && self.buffer.run(false).is_none()
+    /// Whether so many pages fit into the buffer. If that is never the case: whether it is empty.
+    pub fn has_room(&self, pages: usize) -> bool {
+        let capacity = self.buffer.capacity();
+        capacity - self.buffer.len() >= pages.min(capacity)
     }
 
     /// Writes whole pages.

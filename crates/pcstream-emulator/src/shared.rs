@@ -1,6 +1,6 @@
 //! The device behind a lock, by bytes: for a server of requests, and for those who assign streams meanwhile.
 //!
-//! A write that finds the buffer full waits for the streams of those before it, but never for ever: see `PATIENCE`.
+//! A write that the buffer has no room for waits for the streams of those before it, but never for ever: see `PATIENCE`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use pcstream_ssd::{LogicalPage, StreamId};
 use crate::PAGE;
 use crate::device::{DeviceError, EmulatedDevice, Work};
 
-/// How long a write waits for the streams of those before it when the buffer is full: at first, and at least. Each wait in
-/// vain halves it, for streams that were lost never come.
+/// How long a write waits for the streams of those before it when the buffer has no room for all of it: at first, and at
+/// least. Each wait in vain halves it, for streams that were lost never come.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PATIENCE_MIN: Duration = Duration::from_millis(50);
 
@@ -63,7 +63,8 @@ impl SharedDevice {
         let mut device = self.lock();
         let patience = self.patience_ms.load(Ordering::Relaxed);
         let deadline = Instant::now() + Duration::from_millis(patience);
-        while device.is_full() && !self.late.load(Ordering::Relaxed) {
+        let pages = (offset as usize % PAGE + data.len()).div_ceil(PAGE);
+        while !device.has_room(pages) && !self.late.load(Ordering::Relaxed) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.late.store(true, Ordering::Relaxed);
@@ -127,4 +128,53 @@ pub(crate) fn punch(device: &mut EmulatedDevice, offset: u64, bytes: u64) -> Res
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pcstream_ssd::DeviceSettings;
+
+    use super::*;
+    use crate::device::DeviceOptions;
+
+    /// Of a buffer of 4 pages, pages 0 to 2 are in use, and wait for their streams.
+    fn nearly_full(patience_ms: u64) -> Arc<SharedDevice> {
+        let settings =
+            DeviceSettings { logical_pages: 4096, superblock_pages: 16, streams: 4, ..Default::default() };
+        let options = DeviceOptions { settings, buffer_pages: 4, expects_streams: true };
+        let shared = SharedDevice::new(EmulatedDevice::new(&options).expect("legal settings"));
+        shared.patience_ms.store(patience_ms, Ordering::Relaxed);
+        shared.write(0, &[1; 3 * PAGE]).expect("there is room");
+        assert!(!shared.late.load(Ordering::Relaxed));
+        Arc::new(shared)
+    }
+
+    #[test]
+    fn a_write_waits_until_there_is_room_for_all_its_pages() {
+        let hours = 1 << 24;
+        let shared = nearly_full(hours);
+        let writer = Arc::clone(&shared);
+        let writer = std::thread::spawn(move || writer.write(10 * PAGE as u64, &[2; 4 * PAGE]));
+        shared.assign(LogicalPage(0), 3, StreamId(2)).expect("they are on the device");
+        writer.join().expect("no panic").expect("it has power");
+        let status = shared.lock().status();
+        assert_eq!((status.unassigned_pages, status.buffered_pages), (0, 4));
+    }
+
+    #[test]
+    fn a_write_whose_room_never_comes_goes_on_and_is_counted() {
+        let shared = nearly_full(1);
+        // Its last byte is in a second page.
+        shared.write(10 * PAGE as u64 + 1, &[2; PAGE]).expect("it has power");
+        assert!(shared.late.load(Ordering::Relaxed), "it waited");
+        assert_eq!(shared.lock().status().unassigned_pages, 1);
+        // Larger than the buffer, and nothing is in it.
+        let shared = nearly_full(1);
+        shared.assign(LogicalPage(0), 3, StreamId(2)).expect("they are on the device");
+        shared.write(10 * PAGE as u64, &[2; 5 * PAGE]).expect("it has power");
+        assert!(!shared.late.load(Ordering::Relaxed), "no wait would make room");
+        assert_eq!(shared.lock().status().unassigned_pages, 1);
+    }
 }
