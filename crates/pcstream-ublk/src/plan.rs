@@ -13,8 +13,10 @@ use crate::table::{PAGE_BYTES, Use};
 
 /// Parts of a request that are on their way at once.
 pub const PARTS_AT_ONCE: usize = 8;
-/// Times that the kernel may ask to try again.
+/// Times that a part is tried again. What the kernel lacks it may lack for a while, and a file system takes no error lightly.
 const ATTEMPTS: u8 = 100;
+/// The kernel lacks something, such as memory, for now.
+const SHORTAGES: [i32; 2] = [-libc::EAGAIN, -libc::ENOMEM];
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +99,8 @@ impl Part {
 pub enum Next {
     /// This part is to be done.
     Do(usize),
+    /// This part is to be done again, after a while.
+    Again(usize),
     /// Others are on their way.
     Wait,
     /// The request is answered: bytes, or a negative error number.
@@ -148,9 +152,10 @@ impl Progress {
         let moves_data = self.request.moves_data();
         let Some(part) = self.parts.get_mut(number) else { return Next::Wait };
         if result < 0 {
-            if part.attempts < ATTEMPTS && [-libc::EAGAIN, -libc::EINTR].contains(&result) {
+            let short = SHORTAGES.contains(&result);
+            if part.attempts < ATTEMPTS && (short || result == -libc::EINTR) {
                 part.attempts += 1;
-                return Next::Do(number);
+                return if short { Next::Again(number) } else { Next::Do(number) };
             }
             if part.stream > 0 && result == -libc::EINVAL {
                 count(part.stream, Use { refused_bytes: part.bytes, ..Use::default() });
@@ -297,6 +302,23 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_lacks_for_now_is_waited_for_but_not_for_ever() {
+        for shortage in SHORTAGES {
+            let mut progress = Progress::with_room(4);
+            progress.begin(write(0, 8), |_| 3);
+            for _ in 0..ATTEMPTS {
+                assert_eq!(progress.done(0, shortage, ignore), Next::Again(0));
+                assert_eq!(progress.part(0).stream, 3);
+            }
+            assert_eq!(progress.clone().done(0, 4096, ignore), Next::Answer(4096));
+            assert_eq!(progress.done(0, shortage, ignore), Next::Answer(shortage));
+        }
+        let mut progress = Progress::with_room(4);
+        progress.begin(write(0, 8), |_| 3);
+        assert_eq!(progress.done(0, -libc::EINTR, ignore), Next::Do(0), "nothing is lacking");
+    }
+
+    #[test]
     fn zeros_that_no_discard_can_make_are_written() {
         let zeros = Request::parse(&descriptor(abi::WRITE_ZEROES, 0, 8)).expect("zeros");
         let mut progress = Progress::with_room(1);
@@ -312,7 +334,7 @@ mod tests {
         fn requests_are_done_whole(
             start in 0_u64..64,
             sectors in 1_u32..2048,
-            results in prop::collection::vec((0_usize..8, prop::sample::select(vec![0, 1, -libc::EAGAIN, -libc::EINVAL, -libc::EIO])), 0..50),
+            results in prop::collection::vec((0_usize..8, prop::sample::select(vec![0, 1, -libc::EAGAIN, -libc::ENOMEM, -libc::EINVAL, -libc::EIO])), 0..50),
         ) {
             let request = write(start, sectors);
             let mut progress = Progress::with_room(256);
@@ -329,7 +351,7 @@ mod tests {
                 moved += result.max(0) as u64;
                 failed |= result == 0 || result == -libc::EIO || (result == -libc::EINVAL && now.stream == 0);
                 match progress.done(part, result, |_, _| ()) {
-                    Next::Do(next) => under_way.push(next),
+                    Next::Do(next) | Next::Again(next) => under_way.push(next),
                     Next::Wait => {}
                     Next::Answer(said) => prop_assert!(answer.replace(said).is_none()),
                 }

@@ -13,6 +13,7 @@ use std::os::fd::AsRawFd as _;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{IoUring, opcode, squeue};
@@ -28,6 +29,10 @@ use crate::table::{PAGE_BYTES, StreamTable};
 const BLOCK_DISCARD: u32 = 0x1200;
 /// `PR_SET_IO_FLUSHER`, which libc does not have for every C library.
 const SET_IO_FLUSHER: libc::c_int = 57;
+/// How long to wait when the kernel lacks something, such as memory, before it is asked again.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Asks for completions (`IORING_ENTER_GETEVENTS`).
+const GET_EVENTS: u32 = 1;
 /// Marks the completions of commands to the driver.
 const OF_DRIVER: u64 = 1 << 63;
 
@@ -84,6 +89,8 @@ struct Queue {
     requests: Vec<Progress>,
     /// Tags for which the driver may still have requests.
     live: u16,
+    /// Whether there are parts to be tried again.
+    again: bool,
 }
 
 /// Serves until the device is stopped. Says when it waits for requests, or why it cannot.
@@ -119,6 +126,7 @@ impl Queue {
             descriptors: Descriptors::map(&config)?,
             requests: vec![Progress::default(); depth as usize],
             live: config.depth,
+            again: false,
             ring,
             config,
         };
@@ -131,10 +139,10 @@ impl Queue {
     fn run(&mut self) -> io::Result<()> {
         let mut done: Vec<(u64, i32)> = Vec::with_capacity(self.ring.completion().capacity());
         while self.live > 0 {
-            match self.ring.submit_and_wait(1) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
+            if std::mem::take(&mut self.again) {
+                std::thread::sleep(PAUSE);
             }
+            self.submit(1)?;
             done.clear();
             done.extend(self.ring.completion().map(|entry| (entry.user_data(), entry.result())));
             let table = self.config.shared.table();
@@ -183,6 +191,10 @@ impl Queue {
         });
         match next {
             Next::Do(part) => self.send(tag, part),
+            Next::Again(part) => {
+                self.again = true;
+                self.send(tag, part)
+            }
             Next::Wait => Ok(()),
             Next::Answer(answer) => self.answer(tag, answer),
         }
@@ -221,12 +233,31 @@ impl Queue {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return Ok(());
             }
-            match self.ring.submit() {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            }
+            self.submit(0)?;
         }
     }
+
+    /// Hands over what was pushed, and waits for so many completions. There may be fewer: after a signal, or when the kernel lacks
+    /// something. What was not handed over then is handed over the next time.
+    fn submit(&mut self, completions: usize) -> io::Result<()> {
+        match self.ring.submit_and_wait(completions) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) if !is_shortage(&error) => return Err(error),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+        // The kernel ends what is done only when it is asked for completions. That gives back what it took.
+        // SAFETY: it has no argument.
+        match unsafe { self.ring.submitter().enter::<()>(0, 0, GET_EVENTS, None) } {
+            Err(error) if !is_shortage(&error) && error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the kernel only lacks something for now, or has completions that are to be taken first.
+fn is_shortage(error: &io::Error) -> bool {
+    [Some(libc::EAGAIN), Some(libc::EBUSY)].contains(&error.raw_os_error())
 }
 
 /// What is asked of the disk.
