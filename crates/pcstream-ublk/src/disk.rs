@@ -86,19 +86,19 @@ impl Limits {
             );
         }
         let queue = own.join("queue");
+        // What older kernels may not say.
         let text = |name: &str| std::fs::read_to_string(queue.join(name)).unwrap_or_default();
         let number = |name: &str| text(name).trim().parse::<u64>().unwrap_or(0);
-        let size = std::fs::read_to_string(own.join("size")).unwrap_or_default();
         let limits = Limits {
             name: own.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
-            sectors: size.trim().parse().unwrap_or(0),
+            sectors: needed_number(&own.join("size"))?,
             streams: number("max_write_streams") as u32,
-            logical_block: number("logical_block_size"),
+            logical_block: needed_number(&queue.join("logical_block_size"))?,
             physical_block: number("physical_block_size"),
             io_min: number("minimum_io_size"),
             io_opt: number("optimal_io_size"),
             request_max: number("max_sectors_kb") * 1024,
-            volatile_cache: text("write_cache").trim() == "write back",
+            volatile_cache: needed(&queue.join("write_cache"))? != "write through",
             rotational: number("rotational") == 1,
             dma_alignment: number("dma_alignment"),
             discard_granularity: number("discard_granularity"),
@@ -149,6 +149,19 @@ impl Limits {
     }
 }
 
+/// What the device in front must not get wrong. The error says what cannot be read.
+fn needed(path: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(path);
+    text.map(|text| text.trim().to_owned()).map_err(|error| {
+        format!("cannot read {}, without which it cannot be served: {error}", path.display())
+    })
+}
+
+fn needed_number(path: &Path) -> Result<u64, String> {
+    let text = needed(path)?;
+    text.parse().map_err(|_| format!("{} says '{text}', expected a number", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +206,23 @@ mod tests {
         fs::write(sys.path().join("queue/discard_max_bytes"), "0\n").expect("written");
         let parameters = Limits::read(sys.path()).expect("it is fit").parameters();
         assert_eq!((parameters.attributes, parameters.types), (0, abi::BASIC | abi::DMA_ALIGNMENT));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_guessed() {
+        for name in ["size", "queue/logical_block_size", "queue/write_cache"] {
+            let sys = disk("8");
+            fs::remove_file(sys.path().join(name)).expect("it is there");
+            let error = Limits::read(sys.path()).expect_err("it is needed");
+            assert!(error.contains(name) && error.contains("cannot read"), "{error}");
+        }
+        let sys = disk("8");
+        fs::write(sys.path().join("queue/write_cache"), "something new\n").expect("written");
+        let parameters = Limits::read(sys.path()).expect("it is fit").parameters();
+        assert_eq!(parameters.attributes, abi::VOLATILE_CACHE | abi::ATTR_FUA);
+        fs::write(sys.path().join("size"), "\n").expect("written");
+        let error = Limits::read(sys.path()).expect_err("no number");
+        assert!(error.contains("size says ''") && error.contains("a number"), "{error}");
     }
 
     #[test]
