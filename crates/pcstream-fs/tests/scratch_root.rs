@@ -62,6 +62,8 @@ fn main() -> ExitCode {
             fragmented(fs);
         }));
     }
+    let needs = [common::xfs as common::Need, common::loop_devices];
+    tests.push(common::test("layout_xfs_is_that_of_now_after_it_has_grown", &needs, grown));
     let needs = [common::ext4 as common::Need, common::loop_devices];
     tests.push(common::test("image_in_use_is_refused", &needs, image_in_use));
     tests.push(common::test("image_is_reused_and_kept", &needs, image_reused));
@@ -424,6 +426,30 @@ fn layout(fs: FsKind) {
     let device = Known::of(&scratch.device().path);
     scratch.remove().unwrap();
     place.assert_nothing_left(&device);
+}
+
+/// A superblock that was read before XFS grew says the old size.
+fn grown() {
+    let place = Place::new();
+    let scratch = Scratch::create(&place.options(FsKind::Xfs, "file")).unwrap();
+    let read = || Layout::of_mounted(scratch.mount_point(), FsKind::Xfs).unwrap();
+    let end = |layout: &Layout| layout.allocated().last().map(|last| last.start.0 + last.pages).unwrap();
+    // It stays in the page cache as long as it is open.
+    let reader = File::open(&scratch.device().path).unwrap();
+    assert!(end(&read()) <= SIZE / 4096);
+    File::options().write(true).open(place.dir.path().join("image")).unwrap().set_len(2 * SIZE).unwrap();
+    let node = scratch.device().path.to_str().unwrap();
+    let mount = scratch.mount_point().to_str().unwrap();
+    for words in [&["losetup", "--set-capacity", node][..], &["xfs_growfs", mount]] {
+        let done = Command::new(words[0]).args(&words[1..]).stdout(Stdio::null()).status().unwrap();
+        assert!(done.success(), "{words:?}");
+    }
+    let layout = read();
+    let is_new = |lba: u64| lba >= SIZE / 4096;
+    assert!(is_new(end(&layout)), "the headers of new groups are allocated: {:?}", layout.allocated());
+    assert!(layout.static_ranges().iter().any(|range| is_new(range.start.0) && range.kind == Kind::Bitmap));
+    drop(reader);
+    scratch.remove().unwrap();
 }
 
 /// More extents than one call of FIEMAP returns, and a map of the file system to match.

@@ -116,6 +116,9 @@ pub enum SuperblockError {
         /// What would be right.
         expected: &'static str,
     },
+    /// The file system does not say its size.
+    #[error("XFS_IOC_FSGEOMETRY failed: {0}")]
+    Size(io::Error),
     /// A block could not be read.
     #[error("cannot read {bytes} bytes at byte {at}: {source}")]
     Read {
@@ -195,7 +198,7 @@ impl Layout {
         let map =
             settled_map(&root, device).map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
         let node = open(&device.path)?;
-        let fixed = fixed_places(fs, &map, &|at, bytes| node.read_exact_at(bytes, at))
+        let fixed = fixed_places(fs, &root, &map, &|at, bytes| node.read_exact_at(bytes, at))
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
         let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages));
         Ok(Layout { journal_elsewhere: fixed.journal_elsewhere, ..layout })
@@ -298,7 +301,12 @@ struct Fixed {
     journal_elsewhere: bool,
 }
 
-fn fixed_places(fs: FsKind, map: &[FsRange], read: ReadAt<'_>) -> Result<Fixed, SuperblockError> {
+fn fixed_places(
+    fs: FsKind,
+    root: &File,
+    map: &[FsRange],
+    read: ReadAt<'_>,
+) -> Result<Fixed, SuperblockError> {
     match fs {
         FsKind::Ext4 => {
             let superblock = ext4::Superblock::read(read)?;
@@ -310,7 +318,8 @@ fn fixed_places(fs: FsKind, map: &[FsRange], read: ReadAt<'_>) -> Result<Fixed, 
         FsKind::Xfs => {
             let mut sector = [0; xfs::SUPERBLOCK_BYTES];
             read_bytes(read, 0, &mut sector)?;
-            let superblock = xfs::Superblock::parse(&sector)?;
+            let size = xfs::Size::of_mounted(root).map_err(SuperblockError::Size)?;
+            let superblock = xfs::Superblock::parse(&sector)?.sized(size)?;
             Ok(Fixed {
                 ranges: superblock.static_ranges(),
                 pages: superblock.pages(),

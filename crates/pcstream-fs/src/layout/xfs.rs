@@ -15,6 +15,10 @@
 //! directory; attribute trees that large are rare. Inode buffers are whole clusters, so an `Inode` page
 //! may hold free inodes.
 
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+
 use pcstream_trace::event::Kind;
 use pcstream_trace::ids::{Lba, PAGE_BYTES};
 
@@ -25,6 +29,9 @@ pub const SUPERBLOCK_BYTES: usize = 512;
 /// Groups are 16 MiB or more and at most 1 TiB each; a superblock with more than this is damaged.
 const AG_COUNT_MAX: u32 = 1 << 20;
 const SB_MAGIC: &[u8; 4] = b"XFSB";
+/// `XFS_IOC_FSGEOMETRY_V1`, and the words of its answer (`struct xfs_fsop_geom_v1`).
+const FS_GEOMETRY: u64 = 0x8070_5864;
+const GEOMETRY_WORDS: usize = 14;
 
 /// The geometry that places XFS's fixed metadata. Block counts are in blocks of `block_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +56,31 @@ pub struct Superblock {
     pub log_blocks: u32,
 }
 
+/// How large a mounted file system is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Blocks on the data device.
+    pub data_blocks: u64,
+    /// Allocation groups.
+    pub ag_count: u32,
+}
+
+impl Size {
+    /// Asks the file system that a file or directory is on.
+    pub fn of_mounted(file: &File) -> io::Result<Size> {
+        let mut words = [0u64; GEOMETRY_WORDS];
+        // SAFETY: the answer is as long as the number of the request says: 112 bytes.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_GEOMETRY as _, words.as_mut_ptr()) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Eight numbers of 32 bits, of which the fourth is that of the groups; then numbers of 64 bits.
+        let groups = words[1].to_ne_bytes();
+        let ag_count = u32::from_ne_bytes([groups[4], groups[5], groups[6], groups[7]]);
+        Ok(Size { data_blocks: words[4], ag_count })
+    }
+}
+
 impl Superblock {
     /// Reads the fields and checks them against each other.
     pub fn parse(sector: &[u8; SUPERBLOCK_BYTES]) -> Result<Superblock, SuperblockError> {
@@ -70,6 +102,15 @@ impl Superblock {
             sector_bytes: u16_at(102),
             ag_block_log: sector[124],
         };
+        superblock.check()?;
+        Ok(superblock)
+    }
+
+    /// With the size that a mounted file system has now. After it has grown, the superblock on the device, and what the kernel keeps of
+    /// it for readers of the device, may still say the old one.
+    pub fn sized(self, size: Size) -> Result<Superblock, SuperblockError> {
+        let Size { data_blocks, ag_count } = size;
+        let superblock = Superblock { data_blocks, ag_count, ..self };
         superblock.check()?;
         Ok(superblock)
     }
