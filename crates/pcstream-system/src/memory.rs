@@ -14,8 +14,13 @@ const ROOT: &str = "/";
 /// Bytes that may be taken. Where the system does not say what is free, everything.
 pub fn allowed(flag: Option<u64>) -> u64 {
     flag.unwrap_or_else(|| {
-        free(Path::new(ROOT)).map_or(u64::MAX, |free| free / SHARE_OF_FREE.1 * SHARE_OF_FREE.0)
+        free_for_process().map_or(u64::MAX, |free| free / SHARE_OF_FREE.1 * SHARE_OF_FREE.0)
     })
+}
+
+/// Bytes that are free for this process, if the system says so: on the machine, and within the limits of its control groups.
+pub fn free_for_process() -> Option<u64> {
+    free(Path::new(ROOT))
 }
 
 /// Bytes that are free on the machine, if it says so: for what is charged to no control group, as zram is.

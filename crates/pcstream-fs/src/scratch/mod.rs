@@ -29,6 +29,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pcstream_system::memory;
 use pcstream_system::run_dir::RUN;
 use pcstream_trace::ids::PAGE_BYTES;
 
@@ -156,16 +157,15 @@ impl ScratchOptions {
 
     fn check_memory(&self) -> Result<(), ScratchError> {
         // zram keeps 16 bytes for every page, used or not.
-        let (backing, table) = match self.image {
-            Image::Zram => ("zram", self.size_bytes / PAGE_BYTES * 16),
-            Image::Tmpfs => ("tmpfs", 0),
+        let (backing, table, free) = match self.image {
+            Image::Zram => ("zram", self.size_bytes / PAGE_BYTES * 16, memory::free_on_machine()),
+            Image::Tmpfs => ("tmpfs", 0, memory::free_for_process()),
             Image::File(_) => return Ok(()),
         };
         let needed = self.occupied_max().saturating_add(table);
         // A tenth stays for the traced command.
         let unknown = || std::io::Error::other("no MemAvailable");
-        let free = pcstream_system::memory::free_on_machine().ok_or_else(unknown);
-        let available = free.doing(|| "read /proc/meminfo".into())? / 10 * 9;
+        let available = free.ok_or_else(unknown).doing(|| "read /proc/meminfo".into())? / 10 * 9;
         if needed > available {
             return Err(ScratchError::Memory { backing, size: self.size_bytes, needed, available });
         }
