@@ -2,9 +2,9 @@
 //! # Modules
 //!
 //! `server` makes a device in front of a `disk`, by `control` of the kernel's driver (`abi`), and keeps a `queue` of requests per
-//! thread. Its `number` may have to be waited for, and whether it is `in_use` says when it may end. `plan` says what a request becomes
+//! thread. Its `number` may have to be waited for, `making` says whose turn it is, and whether it is `in_use` says when it may end. `plan` says what a request becomes
 //! on the disk. Streams come from a `table` in memory that the kernel side shares; `link` hands it over. `shared` is what queues have
-//! in common. What killed servers leave is `stale`.
+//! in common.
 
 mod abi;
 mod control;
@@ -12,18 +12,18 @@ mod disk;
 mod error;
 mod in_use;
 pub mod link;
+mod making;
 mod number;
 mod plan;
 mod queue;
 mod server;
 mod shared;
-mod stale;
 pub mod table;
 
 pub use control::Control;
 pub use disk::Limits;
 pub use error::UblkError;
 pub use link::{Link, Served};
+pub use making::remove_stale;
 pub use server::{Event, Options, Server};
 pub use shared::Totals;
-pub use stale::remove_stale;

@@ -13,7 +13,7 @@ use crate::abi::{self, DeviceInfo};
 use crate::control::Control;
 use crate::error::UblkError;
 use crate::link;
-use crate::stale::remove;
+use crate::making::{Making, remove, remove_dead};
 
 /// Between two tries.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -42,30 +42,37 @@ impl Holder {
     }
 }
 
-/// Makes a device. While one of a killed server has the number that is wanted, it waits, and calls `waits` once. Errors: the number is
-/// somebody else's; `stop` can be read.
+/// Makes a device, after it removed those of killed servers. While one of them has the number that is wanted, it waits, and calls `waits`
+/// once. Others have their turn meanwhile. Nobody else has it as long as the caller keeps what is returned. Errors: the number is somebody
+/// else's; `stop` can be read.
 pub(crate) fn add(
     control: &mut Control,
     wanted: DeviceInfo,
     stop: BorrowedFd<'_>,
     waits: impl FnOnce(),
-) -> Result<DeviceInfo, UblkError> {
-    let mut waits = Some(waits);
-    until(stop, || match control.add(wanted) {
-        Ok(made) => Ok(Some(made)),
-        Err(error) if error.raw_os_error() == Some(libc::EEXIST) && wanted.id != ANY => {
-            check_free(control, wanted.id)?;
-            if let Some(waits) = waits.take() {
-                waits();
-            }
-            Ok(None)
+) -> Result<(DeviceInfo, Making), UblkError> {
+    let (mut waits, mut is_first) = (Some(waits), true);
+    until(stop, || {
+        let Some(making) = Making::try_lock()? else { return Ok(None) };
+        if std::mem::take(&mut is_first) {
+            remove_dead(control, &making);
         }
-        Err(source) => Err(UblkError::command("make a device", source)),
+        match control.add(wanted) {
+            Ok(made) => Ok(Some((made, making))),
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) && wanted.id != ANY => {
+                check_free(control, wanted.id, &making)?;
+                if let Some(waits) = waits.take() {
+                    waits();
+                }
+                Ok(None)
+            }
+            Err(source) => Err(UblkError::command("make a device", source)),
+        }
     })
 }
 
 /// Errors: the number is of a device that somebody serves, or that another program made.
-fn check_free(control: &mut Control, id: u32) -> Result<(), UblkError> {
+fn check_free(control: &mut Control, id: u32, making: &Making) -> Result<(), UblkError> {
     let taken = |by: String| Err(UblkError::Taken { id, by });
     let info = match control.info(id) {
         Ok(info) => info,
@@ -80,7 +87,7 @@ fn check_free(control: &mut Control, id: u32) -> Result<(), UblkError> {
         Holder::Living(server) => taken(format!("process {server}, which serves it")),
         Holder::Nobody => {
             if listens.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
-                remove(control, &device);
+                remove(control, &device, making);
             }
             Ok(())
         }

@@ -23,10 +23,10 @@ use crate::disk::{Disk, Limits, REQUEST_BYTES_MAX};
 use crate::error::UblkError;
 use crate::in_use::InUse;
 use crate::link::{ControlSocket, Received, Served};
+use crate::making::Making;
 use crate::number;
 use crate::queue::{self, QueueConfig};
 use crate::shared::{Shared, Totals};
-use crate::stale::remove_stale;
 
 /// Room for what a queue calls; little, as it is locked in memory.
 const STACK_BYTES: usize = 256 << 10;
@@ -74,7 +74,7 @@ impl Device {
         options: &Options,
         stop: BorrowedFd<'_>,
         report: &mut dyn FnMut(Event),
-    ) -> Result<Device, UblkError> {
+    ) -> Result<(Device, Making), UblkError> {
         let wanted = DeviceInfo {
             queues: options.queues,
             depth: options.depth,
@@ -85,8 +85,8 @@ impl Device {
             server_flags: abi::OF_PCSTREAM,
             ..DeviceInfo::default()
         };
-        let made = number::add(&mut control, wanted, stop, || report(Event::Waits(wanted.id)))?;
-        Ok(Device { control, id: made.id, queues: made.queues, started: false })
+        let (made, making) = number::add(&mut control, wanted, stop, || report(Event::Waits(wanted.id)))?;
+        Ok((Device { control, id: made.id, queues: made.queues, started: false }, making))
     }
 
     fn stop(&mut self) -> Result<(), UblkError> {
@@ -123,10 +123,9 @@ impl Server {
         stop: BorrowedFd<'_>,
         report: &mut dyn FnMut(Event),
     ) -> Result<Server, UblkError> {
-        let mut control = Control::open()?;
+        let control = Control::open()?;
         let Disk { file, limits } = Disk::claim(path)?;
-        remove_stale(&mut control);
-        let mut device = Device::add(control, options, stop, report)?;
+        let (mut device, making) = Device::add(control, options, stop, report)?;
         let options = &Options { queues: device.queues, ..*options };
         let set = device.control.set_parameters(device.id, limits.parameters());
         set.map_err(|source| UblkError::command("describe the device", source))?;
@@ -137,6 +136,7 @@ impl Server {
         started.map_err(|source| UblkError::command("start the device", source))?;
         let (disk, streams) = (limits.name.clone(), limits.streams);
         let socket = ControlSocket::open(&Served { device: format!("ublkb{}", device.id), disk, streams })?;
+        drop(making);
         let locked = rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).is_ok();
         Ok(Server { socket, limits, shared, device, queues, locked })
     }

@@ -159,7 +159,10 @@ impl Cleaned {
         }
         match Control::open() {
             Ok(mut control) => {
-                self.removed.extend(pcstream_ublk::remove_stale(&mut control).iter().map(said));
+                match pcstream_ublk::remove_stale(&mut control) {
+                    Ok(removed) => self.removed.extend(removed.iter().map(said)),
+                    Err(error) => self.left.push(error.to_string()),
+                }
                 self.left.extend(link::all().1.iter().map(said));
             }
             Err(error) => self.left.extend(dead.iter().map(|device| format!("{}: {error}", said(device)))),
