@@ -126,10 +126,26 @@ static int received(int at)
 	return descriptor;
 }
 
+/*
+ * A table that was sent. It takes the place of `before`, if there is one, only when it is there itself: a mapping that fails over
+ * another may already have taken that away.
+ */
+static void *map_table(int descriptor, void *before)
+{
+	void *mapped = mmap(NULL, TABLE_BYTES, PROT_READ, MAP_SHARED, descriptor, 0);
+	void *moved;
+
+	if (mapped == MAP_FAILED || !before)
+		return mapped;
+	moved = mremap(mapped, TABLE_BYTES, TABLE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, before);
+	if (moved == MAP_FAILED)
+		munmap(mapped, TABLE_BYTES);
+	return moved;
+}
+
 /* One try. False: it is worth another one at the next call. */
 static int look_now(struct table *table)
 {
-	const volatile uint64_t *before = table->answers;
 	int descriptor;
 	void *mapped;
 
@@ -146,7 +162,7 @@ static int look_now(struct table *table)
 	table->waits_at = 0;
 	if (descriptor < 0)
 		return 1;
-	mapped = mmap((void *)before, TABLE_BYTES, PROT_READ, MAP_SHARED | (before ? MAP_FIXED : 0), descriptor, 0);
+	mapped = map_table(descriptor, (void *)table->answers);
 	close(descriptor);
 	if (mapped != MAP_FAILED)
 		__atomic_store_n(&table->answers, (const volatile uint64_t *)mapped, __ATOMIC_RELEASE);
