@@ -16,6 +16,7 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,7 @@ pub struct DeviceProcess {
     link: Mutex<Link>,
     file: PathBuf,
     lacks: Option<String>,
+    begun: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -146,7 +148,8 @@ impl DeviceProcess {
         let to = child.stdin.take().map(BufWriter::new);
         let from = BufReader::new(child.stdout.take().expect("it is piped"));
         let link = Mutex::new(Link { to, from });
-        let mut process = DeviceProcess { child, link, file: PathBuf::new(), lacks: None };
+        let mut process =
+            DeviceProcess { child, link, file: PathBuf::new(), lacks: None, begun: AtomicBool::new(false) };
         let (settings, root, owner) = (settings.clone(), root.to_owned(), std::process::id());
         let request = Request::Start { settings, buffer_pages, root, owner };
         let Answer::Started { file, lacks } = process.link().call(&request)? else {
@@ -187,7 +190,14 @@ impl DeviceProcess {
 
     /// Counts from here on.
     pub fn begin(&self, beginning: &Beginning) -> Result<(), ProcessError> {
-        self.link().call(&Request::Begin(beginning.clone())).map(drop)
+        self.link().call(&Request::Begin(beginning.clone()))?;
+        self.begun.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether it began to count. Until then the file system on it may be half made.
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// Assigns streams, in order. Errors: the process is gone; what the device refuses, the next request reports.

@@ -114,6 +114,8 @@ struct Live<'a> {
     ui: Ui,
 }
 
+/// A run, how its device stands, and what came of a power cut.
+type Measured = (Ran, DeviceStatus, Option<PowerCutReport>);
 /// A run, and how it ended.
 type Ended = (EmulatedRun, Result<Status, Failure>);
 
@@ -201,23 +203,39 @@ impl Live<'_> {
         let on = Some(LiveDevice { device, scratch: self.scratch(&process, kept) });
         let args = self.args;
         let simulation = LiveSimulation::new(&args.simulation, self.template, args.memory, self.ui)?;
-        let ran = recorded(args, simulation, place, on, stop, self.ui)?.simulated(self.ui)?;
-        let status = process.settle().map_err(Failure::failed)?;
-        let power_cut = (status.power_cuts > 0).then(|| self.recover(&process, &status)).transpose()?;
-        let saved = self.save(&process);
+        let ran = recorded(args, simulation, place, on, stop, self.ui).and_then(|run| run.simulated(self.ui));
+        let measured = ran.and_then(|ran| self.measured(&process, ran));
+        // Whatever failed: what the command wrote is kept.
+        let saved = if process.has_begun() { self.save(&process) } else { Ok(()) };
+        let (ran, status, power_cut) = match measured {
+            Ok(measured) => measured,
+            Err(failed) => return Err(self.first_of(failed, saved)),
+        };
         // Who uses the file system still uses the device too; `judge` says so.
         if ran.captured.finished.not_removed.is_none() {
             process.end().map_err(Failure::failed)?;
         }
         let ended = match (self.judge(&ran.captured, &status, power_cut.as_ref()), saved) {
-            (ended, Ok(())) => ended,
             (Ok(_), Err(unsaved)) => Err(unsaved.into()),
-            (failed, Err(unsaved)) => {
-                self.ui.remark(&ui::with_causes(&unsaved));
-                failed
-            }
+            (Err(failed), saved) => Err(self.first_of(failed, saved)),
+            (ended, Ok(())) => ended,
         };
         Ok((outcome(&ran, status, power_cut), ended))
+    }
+
+    /// How the device stands when a command is over. After a power cut its file system was mounted again.
+    fn measured(&self, process: &DeviceProcess, ran: Ran) -> Result<Measured, Failure> {
+        let status = process.settle().map_err(Failure::failed)?;
+        let power_cut = (status.power_cuts > 0).then(|| self.recover(process, &status)).transpose()?;
+        Ok((ran, status, power_cut))
+    }
+
+    /// The error of a run. That its data was not saved either is a remark.
+    fn first_of(&self, failed: Failure, saved: anyhow::Result<()>) -> Failure {
+        if let Err(unsaved) = saved {
+            self.ui.remark(&ui::with_causes(&unsaved));
+        }
+        failed
     }
 
     fn planned_cut(&self, seed: u64) -> Option<PowerCut> {

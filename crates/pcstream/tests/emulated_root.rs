@@ -164,6 +164,15 @@ fn image() {
         "what was measured is shown: {}",
         text(&out.stdout)
     );
+    // What was written stays, also if the trace of the run is lost.
+    let (traces, kept) = (dir.path().join("traces"), dir.path().join("kept"));
+    fs::create_dir(&traces).expect("made");
+    let (trace, kept) = (traces.join("t.pctrace").display().to_string(), kept.display().to_string());
+    let flags = ["--scheme", "pcstream", "--image", &kept];
+    let script = format!("echo written > file && rm -r {}", traces.display());
+    let lost = [&flags[..], &["-o", &trace]].concat();
+    expect(&mut live(&lost, &["sh", "-c", &script]), 1, &["t.pctrace"]);
+    expect(&mut live(&flags, &["grep", "written", "file"]), 0, &["its data is on the device"]);
     assert!(Command::new("mkfifo").arg(&image).status().expect("it starts").success());
     let flags = ["--scheme", "pcstream", "--image", &image];
     expect(&mut live(&flags, &["true"]), 2, &["--image", "is not a regular file"]);
