@@ -150,7 +150,7 @@ impl Live<'_> {
             return Err(Failure::wrong_arguments(error));
         }
         self.check_image()?;
-        let needed = memory(&lanes[0].device)?;
+        let needed = memory(&lanes[0].device, self.image())?;
         let allowed = pcstream_system::memory::allowed(self.args.memory);
         if needed > allowed {
             let error = anyhow!(
@@ -348,9 +348,35 @@ fn outcome(ran: &Ran, status: DeviceStatus, power_cut: Option<PowerCutReport>) -
     }
 }
 
-/// Bytes that a device takes: its flash, its buffer, its tables, and those of its simulation.
-fn memory(settings: &DeviceSettings) -> Result<u64, Failure> {
+/// Bytes that a device takes: its flash, its buffer, its tables, and those of its simulation. The data of an image lies in
+/// memory a second time when the device begins to count (`EmulatedDevice::prefill`).
+fn memory(settings: &DeviceSettings, image: Option<&Path>) -> Result<u64, Failure> {
     const TABLE_BYTES: u64 = 32;
     let geometry = Geometry::new(settings).map_err(Failure::wrong_arguments)?;
-    Ok((geometry.physical_pages() + BUFFER_PAGES as u64) * (PAGE_BYTES + TABLE_BYTES))
+    let image_bytes = image.and_then(|path| path.metadata().ok()).map_or(0, |there| there.len());
+    let copied = (image_bytes / PAGE_BYTES).min(geometry.logical_pages());
+    Ok((geometry.physical_pages() + BUFFER_PAGES as u64 + copied) * (PAGE_BYTES + TABLE_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_takes_its_memory_twice() {
+        let settings = DeviceSettings { logical_pages: 1 << 16, ..DeviceSettings::default() };
+        let file = NamedTempFile::new().expect("a file");
+        let needed = |bytes: u64| {
+            file.as_file().set_len(bytes).expect("it can be long");
+            memory(&settings, Some(file.path())).expect("legal settings")
+        };
+        let alone = memory(&settings, None).expect("legal settings");
+        assert_eq!(
+            (needed(0), memory(&settings, Some(Path::new("/nonexistent"))).expect("legal")),
+            (alone, alone)
+        );
+        assert_eq!(needed(PAGE_BYTES << 10) - alone, (PAGE_BYTES + 32) << 10);
+        // What does not belong to the device is refused before it lies in memory.
+        assert_eq!(needed(PAGE_BYTES << 20) - alone, (PAGE_BYTES + 32) << 16);
+    }
 }
