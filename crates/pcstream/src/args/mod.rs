@@ -22,10 +22,9 @@ mod table;
 mod top;
 mod view;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::version;
 
@@ -94,8 +93,9 @@ impl Cli {
     }
 
     /// A command line, the program's name first, without any configuration.
-    pub fn of_words(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-        Cli::definition().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches))
+    #[cfg(any(feature = "capture", test))]
+    pub fn of_words(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Cli, clap::Error> {
+        clap::FromArgMatches::from_arg_matches(&Cli::definition().try_get_matches_from(words)?)
     }
 }
 
