@@ -255,6 +255,6 @@ fn texts(about: About, fitted: Fitted, remarks: Vec<Remark>) -> PyResult<Texts> 
     let text = serde_json::to_string(&json::simulation(&simulation, &[])).map_err(errors::argument)?;
     let contexts = serde_json::to_string(&json::contexts(&simulation, &rows)).map_err(errors::argument)?;
     let dropped = simulation.dropped().into_iter();
-    let dropped = dropped.map(|(scheme, count, parameter)| (scheme.to_owned(), count, parameter)).collect();
+    let dropped = dropped.map(|it| (it.scheme, it.count, it.parameter)).collect();
     Ok((text, contexts, curves, dropped, remarks))
 }
