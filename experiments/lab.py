@@ -403,7 +403,8 @@ def bars(path: Path, groups: Sequence[str], series: Mapping[str, Sequence[float 
     for place, (name, values) in enumerate(series.items()):
         left = [at + (place - (len(series) - 1) / 2) * width for at in range(len(groups))]
         axes.bar(left, [(value or 1) - 1 for value in values], width, bottom=1, label=name)
-    axes.set_xticks(range(len(groups)), groups)
+    # With many groups names touch unless they are small.
+    axes.set_xticks(range(len(groups)), groups, fontsize="small" if len(groups) < 9 else "x-small")
     axes.set_ylabel(label)
     axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(path)

@@ -91,6 +91,6 @@ def histograms(path: Path, lives: Lives, levels: np.ndarray[Any, Any]) -> None:
     axes.set_xscale("log")
     axes.set_xlabel("lifetime, pages written")
     axes.set_ylabel("% of the level's pages")
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(path)
     plots.close(figure)
