@@ -42,15 +42,6 @@ pub enum Running {
     Anyone,
 }
 
-/// What to attach to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attach {
-    /// To this.
-    pub to: Running,
-    /// For so long at most.
-    pub duration: Option<Duration>,
-}
-
 /// Why nothing can be attached to.
 #[derive(Debug, Error)]
 pub enum AttachError {
@@ -114,7 +105,6 @@ pub enum AttachError {
 #[derive(Debug)]
 pub struct Attached {
     subject: Found,
-    duration: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -132,8 +122,8 @@ struct Process {
 
 impl Attached {
     /// Finds and opens it.
-    pub fn find(attach: &Attach) -> Result<Attached, AttachError> {
-        let subject = match &attach.to {
+    pub fn find(running: &Running) -> Result<Attached, AttachError> {
+        let subject = match running {
             Running::Processes(pids) => {
                 let open = |&pid| Ok(Process { pid, descriptor: open_process(pid)? });
                 Found::Processes(pids.iter().map(open).collect::<Result<_, AttachError>>()?)
@@ -142,7 +132,7 @@ impl Attached {
             Running::Unit(unit) => cgroup(&cgroup_of_unit(unit)?)?,
             Running::Anyone => Found::Anyone,
         };
-        Ok(Attached { subject, duration: attach.duration })
+        Ok(Attached { subject })
     }
 
     /// How a session tells it from others.
@@ -184,9 +174,6 @@ impl Attached {
 
     /// Why there is nothing more to capture, if so, after this time.
     pub fn ended(&self, after: Duration) -> Option<String> {
-        if self.duration.is_some_and(|duration| after >= duration) {
-            return Some(format!("ended after {:.1} s", after.as_secs_f64()));
-        }
         match &self.subject {
             Found::Anyone => None,
             Found::Processes(processes) => {
@@ -362,28 +349,30 @@ mod tests {
     #[test]
     fn processes_are_watched_until_they_end() {
         let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
-        let attach =
-            Attach { to: Running::Processes(vec![child.id()]), duration: Some(Duration::from_secs(5)) };
-        let attached = Attached::find(&attach).expect("it runs");
+        let running = Running::Processes(vec![child.id()]);
+        let attached = Attached::find(&running).expect("it runs");
         // The kernel lets the parent go on before the program's arguments can be read.
         while command_of(child.id()).expect("it can be read") != ["sleep", "60"] {
             std::thread::yield_now();
         }
         assert_eq!(attached.ended(Duration::ZERO), None);
-        assert!(attached.ended(Duration::from_secs(5)).is_some_and(|why| why.contains("after 5.0 s")));
         child.kill().expect("it can be killed");
         // It is not reaped yet.
-        while attached.ended(Duration::ZERO).is_none() {
+        let why = loop {
+            if let Some(why) = attached.ended(Duration::from_secs(5)) {
+                break why;
+            }
             std::thread::yield_now();
-        }
+        };
+        assert!(why.contains("after 5.0 s"), "{why}");
         let pid = child.id();
         child.wait().expect("it ends");
-        assert!(matches!(Attached::find(&attach), Err(AttachError::NoProcess(n)) if n == pid));
+        assert!(matches!(Attached::find(&running), Err(AttachError::NoProcess(n)) if n == pid));
     }
 
     #[test]
     fn a_thread_is_no_process() {
-        let find = |pid| Attached::find(&Attach { to: Running::Processes(vec![pid]), duration: None });
+        let find = |pid| Attached::find(&Running::Processes(vec![pid]));
         let thread = std::thread::spawn(move || rustix::thread::gettid().as_raw_nonzero().get());
         let mut own = 0;
         std::thread::scope(|scope| {

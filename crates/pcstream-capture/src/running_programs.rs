@@ -16,13 +16,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::attach::{Attach, AttachError, Attached};
+use crate::attach::{AttachError, Attached, Running};
 use crate::buffers::Program;
 use crate::modules::file_handles::{Facts, Handle, Process, is_on_foreign_fuse};
 use crate::modules::looks::STEPS_OF_A_PROCESS;
 
 /// The programs of what is attached to, each once. Of everything that writes: none.
-pub fn programs(of: &Attach) -> Result<Vec<Program>, AttachError> {
+pub fn programs(of: &Running) -> Result<Vec<Program>, AttachError> {
     let mut known = HashSet::new();
     let found = Attached::find(of)?.processes().into_iter().filter_map(program);
     Ok(found.filter(|(_, identity)| known.insert(*identity)).map(|(program, _)| program).collect())
@@ -68,7 +68,7 @@ mod tests {
     use crate::attach::Running;
 
     fn of_process(pid: u32) -> Vec<Program> {
-        programs(&Attach { to: Running::Processes(vec![pid]), duration: None }).expect("it runs")
+        programs(&Running::Processes(vec![pid])).expect("it runs")
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             assert!(began.elapsed().as_secs() < 30, "{:?}", of_process(shell.id()));
             std::thread::yield_now();
         }
-        let attached = Attached::find(&Attach { to: Running::Processes(vec![shell.id()]), duration: None });
+        let attached = Attached::find(&Running::Processes(vec![shell.id()]));
         let family = attached.expect("it runs").processes();
         family.iter().for_each(|pid| drop(Command::new("kill").arg(pid.to_string()).status()));
         shell.wait().expect("it ends");
@@ -111,7 +111,7 @@ mod tests {
     fn what_is_not_there_is_said() {
         let mut child = Command::new("true").spawn().expect("it starts");
         child.wait().expect("it ends");
-        let found = programs(&Attach { to: Running::Processes(vec![child.id()]), duration: None });
+        let found = programs(&Running::Processes(vec![child.id()]));
         assert!(matches!(found, Err(AttachError::NoProcess(pid)) if pid == child.id()));
     }
 }

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use pcstream_capture::attach::{Attach, Attached, Running};
+use pcstream_capture::attach::{Attached, Running};
 use pcstream_capture::capture::Target;
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_fs::scratch::FsKind;
@@ -51,7 +51,7 @@ fn assert_whole(recording: &Recording, least_pages: u64) {
 /// Between the look at its number and the moment at which it is followed.
 fn ended_before() {
     let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
-    let attach = Attach { to: Running::Processes(vec![child.id()]), duration: None };
+    let attach = Running::Processes(vec![child.id()]);
     let attached = Attached::find(&attach).expect("it runs");
     child.kill().and_then(|()| child.wait()).expect("it ends");
     let mut memory = SessionMemory::uninit();

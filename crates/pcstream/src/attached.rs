@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_capture::attach::{Attach, Running, command_of};
+use pcstream_capture::attach::{Running, command_of};
 use pcstream_capture::capture::Subject;
 use pcstream_fs::scratch::ExistingFs;
 
@@ -14,16 +13,16 @@ use crate::args::AttachArgs;
 use crate::failure::Failure;
 
 /// The command, if there is one, or else what runs already.
-pub fn subject(words: &[OsString], args: &AttachArgs, duration: Option<Duration>) -> Subject {
+pub fn subject(words: &[OsString], args: &AttachArgs) -> Subject {
     match words.is_empty() {
-        true => running(args, duration),
+        true => running(args),
         false => Subject::Command(words.to_vec()),
     }
 }
 
-/// What the arguments name, or else everything that writes, for so long.
-pub fn running(args: &AttachArgs, duration: Option<Duration>) -> Subject {
-    Subject::Running(Attach { to: named(args).unwrap_or(Running::Anyone), duration })
+/// What the arguments name, or else everything that writes.
+pub fn running(args: &AttachArgs) -> Subject {
+    Subject::Running(named(args).unwrap_or(Running::Anyone))
 }
 
 fn named(args: &AttachArgs) -> Option<Running> {
@@ -37,9 +36,7 @@ fn named(args: &AttachArgs) -> Option<Running> {
 pub fn takes_all(on: &Path, subject: &Subject, done: &str) -> Option<String> {
     let narrows = match subject {
         Subject::Command(_) => ", not the command alone:",
-        Subject::Running(Attach { to: Running::Anyone, .. }) => {
-            "; --pid, --cgroup or --unit narrows that, and"
-        }
+        Subject::Running(Running::Anyone) => "; --pid, --cgroup or --unit narrows that, and",
         Subject::Running(_) => return None,
     };
     let found = ExistingFs::of(on).ok()?;
@@ -71,7 +68,7 @@ pub fn only_below(on: Option<&Path>, dir_only: bool) -> Result<Option<u64>, Fail
 pub fn command(subject: &Subject) -> Option<Vec<String>> {
     let words = match subject {
         Subject::Command(words) => words.clone(),
-        Subject::Running(Attach { to: Running::Processes(pids), .. }) => match pids[..] {
+        Subject::Running(Running::Processes(pids)) => match pids[..] {
             [only] => command_of(only)?,
             _ => Vec::new(),
         },
@@ -82,8 +79,8 @@ pub fn command(subject: &Subject) -> Option<Vec<String>> {
 
 /// What a trace says that its recording was attached to.
 pub fn setting(subject: &Subject, redact: bool) -> Option<String> {
-    let Subject::Running(attach) = subject else { return None };
-    Some(match &attach.to {
+    let Subject::Running(running) = subject else { return None };
+    Some(match running {
         Running::Processes(pids) => match &pids[..] {
             [only] => format!("process {only}"),
             several => {

@@ -31,14 +31,14 @@ pub use recorder::Recorder;
 
 /// `pcstream record`.
 pub fn record(args: &RecordArgs, ui: Ui) -> Result<Status, Failure> {
-    let RecordedArgs { words, attach, duration } = &args.recorded;
+    let RecordedArgs { words, attach } = &args.recorded;
     if words.is_empty() && args.capture.on().is_none() {
         return Err(Failure::wrong_arguments(anyhow!(
             "record: give a command after --; or --on DIR to record everything that writes there, or with --pid P, \
              --cgroup C or --unit NAME a part of it"
         )));
     }
-    let subject = attached::subject(words, attach, *duration);
+    let subject = attached::subject(words, attach);
     say_what_is_taken(&args.capture, &subject, ui);
     let stop = StopSignals::catch()?;
     if args.capture.on.len() > 1 {

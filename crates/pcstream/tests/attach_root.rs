@@ -498,9 +498,7 @@ fn refused() {
         (&["--cgroup", text(traces.path())], 1, ["cgroup", "version 2"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
         (&["--pid", "1", "--", "true"], 2, ["--pid", "COMMAND"]),
-        (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
         (&["--forward-exit-code"], 2, ["required", "COMMAND"]),
-        (&["--duration", "5s", "--forward-exit-code"], 2, ["--duration", "--forward-exit-code"]),
         (&["--pid", "1", "--duration", "soon"], 2, ["--duration", "such as 60s"]),
         (&["--pid", "1", "--forward-exit-code"], 2, ["--forward-exit-code", "--pid"]),
     ] {

@@ -574,7 +574,6 @@ fn refused() {
         (&["--sink", "kfunc"], 2, ["--sink kfunc", "has no write streams; it takes an NVMe drive with FDP"]),
         (&["--sink", "fdp-server"], 2, ["--sink fdp-server", "is no device of pcstream serve"]),
         (&["--sink", "none"], 2, ["t.table", "no saved table"]),
-        (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
         (&["--streams", "1"], 2, ["--streams", "from 2 to 16"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
         (&["--metrics", "nowhere"], 2, ["--metrics", "127.0.0.1:9469"]),

@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         common::test("record_and_place_say_that_a_file_system_came", &needs, mounted_meanwhile),
         common::test("record_ends_when_an_xfs_is_shut_down", &xfs, shut_down),
         common::test("record_and_place_killed_leave_the_command_running", &needs, killed),
+        common::test("commands_are_asked_to_end_after_a_duration", &needs, asked_to_end),
         common::test("record_keeps_a_burst_before_a_long_silence", &needs, burst),
         common::test("run_simulates_a_device_that_grew", &xfs, larger_run),
     ])
@@ -372,6 +373,34 @@ fn mounted_meanwhile() {
         lines.for_each(drop);
         assert!(said && pcstream.wait().expect("it ends").success(), "{words:?}");
     }
+}
+
+/// What the command writes until it has ended belongs to it, and its exit code is no failure.
+fn asked_to_end() {
+    let (disk, dir) = (Disk::ext4(64), TempDir::new().expect("a directory"));
+    let (mount, trace) = (disk.mount_point(), dir.path().join("t.pctrace"));
+    let end = mount.join("end");
+    let script = "trap 'head -c 8192 /dev/zero > \"$0\"; exit 7' TERM; while :; do sleep 0.01; done";
+    let command = ["--duration", "200ms", "--", "sh", "-c", script];
+    let on = ["--on", text(&mount)];
+    for (words, at) in [
+        (&["record", "-o", text(&trace), "--forward-exit-code"][..], text(&end)),
+        (&["place", "--sink", "none"], text(&end)),
+        (&["run", "--size", "64M"], "{}/end"),
+    ] {
+        let on = if words[0] == "run" { &[][..] } else { &on };
+        let mut pcstream = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        let out = pcstream.args(words).args(on).args(command).arg(at).output().expect("it starts");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(0), "{words:?}: {said}");
+        assert!(said.contains("asked the command to end after "), "{words:?}: {said}");
+        if words[0] != "run" {
+            assert_eq!(fs::metadata(&end).expect("it was written").len(), 8192, "{words:?}");
+            fs::remove_file(&end).expect("it is there");
+        }
+    }
+    let reader = TraceReader::open(&trace).expect("it is whole");
+    assert!(reader.meta().exit.is_none() && reader.meta().totals.host_pages >= 2);
 }
 
 /// A file system that failed would be watched for ever.

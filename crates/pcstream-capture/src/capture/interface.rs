@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pcstream_trace::{Batch, Context, ContextId, FileId};
 
-use crate::attach::Attach;
+use crate::attach::Running;
 use crate::command::TracedOptions;
 use crate::join::JoinCounts;
 use crate::session::SessionOptions;
@@ -22,7 +22,7 @@ pub enum Subject {
     /// Of a command that is started for it: program and arguments; `{}` stands for the mount point.
     Command(Vec<OsString>),
     /// Of what runs already.
-    Running(Attach),
+    Running(Running),
 }
 
 /// What to capture.
@@ -32,6 +32,8 @@ pub struct CaptureOptions {
     pub subject: Subject,
     /// Where it runs.
     pub target: Target,
+    /// For so long at most. A command is asked to end then.
+    pub duration: Option<Duration>,
     /// How.
     pub session: SessionOptions,
     /// How call paths are named.
@@ -57,6 +59,7 @@ impl CaptureOptions {
         CaptureOptions {
             subject,
             target,
+            duration: None,
             session: SessionOptions::default(),
             order: Order::Hash,
             live: false,
@@ -87,7 +90,7 @@ pub struct Progress {
 /// What a capture came to.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How the command ended, if one was started.
+    /// How the command ended, if one was started, and ended by itself or was ended from outside.
     pub status: Option<ExitStatus>,
     /// Whether it was ended from outside.
     pub interrupted: bool,

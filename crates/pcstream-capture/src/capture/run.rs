@@ -93,6 +93,8 @@ pub(super) struct Run<'a, 'obj> {
     full: bool,
     /// See `CaptureOptions`.
     live: bool,
+    /// For so long at most.
+    duration: Option<Duration>,
     /// A command that was asked to end has as much time as it wants.
     patient: bool,
     /// What the command leaves running goes on: the file system was there before.
@@ -124,6 +126,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         let existing = matches!(options.target, Target::Existing(_));
         Run {
             live: options.live,
+            duration: options.duration,
             patient: existing,
             leaves_running: existing && matches!(options.subject, Subject::Command(_)),
             session,
@@ -157,7 +160,8 @@ impl<'a, 'obj> Run<'a, 'obj> {
             let asked = (interrupts.wishes() > 0).then(|| ENDED_AS_ASKED.to_string());
             let unmounted = || (self.reported != reported).then(|| self.unmounted(place)).flatten();
             let ended = || attached.ended(self.began.elapsed()).or_else(unmounted);
-            if let Some(why) = asked.or_else(ended) {
+            let over = || self.is_over().then(|| self.after("ended"));
+            if let Some(why) = asked.or_else(over).or_else(ended) {
                 return Ok(Ending { status: None, interrupted: false, note: Some(why) });
             }
             if interrupts.over() {
@@ -169,7 +173,17 @@ impl<'a, 'obj> Run<'a, 'obj> {
     /// Why a capture of what runs already has nothing more to see, if so.
     fn unmounted(&self, place: &Place) -> Option<String> {
         let gone = !place.is_working();
-        gone.then(|| format!("{} after {:.1} s", place.gone(), self.began.elapsed().as_secs_f64()))
+        gone.then(|| self.after(place.gone()))
+    }
+
+    /// Whether it went on for as long as was asked for.
+    fn is_over(&self) -> bool {
+        self.duration.is_some_and(|duration| self.began.elapsed() >= duration)
+    }
+
+    /// What happened, and when.
+    fn after(&self, what: &str) -> String {
+        format!("{what} after {:.1} s", self.began.elapsed().as_secs_f64())
     }
 
     /// Reads the records of a moment.
@@ -209,17 +223,21 @@ impl<'a, 'obj> Run<'a, 'obj> {
         }
     }
 
-    /// Reads records until the command has ended.
+    /// Reads records until the command has ended, by itself or because it was asked to.
     pub(super) fn follow(
         &mut self,
         mut traced: Traced,
         place: &Place,
         interrupts: &Interrupts<'_>,
     ) -> Result<Ending, CaptureError> {
+        let mut over = None;
         loop {
             self.look()?;
             let wishes = interrupts.wishes();
-            if wishes > 0 {
+            if over.is_none() && wishes == 0 && self.is_over() {
+                over = Some(self.after("asked the command to end"));
+            }
+            if wishes > 0 || over.is_some() {
                 traced.stop(wishes > 1, self.patient);
             }
             let status = traced
@@ -229,7 +247,9 @@ impl<'a, 'obj> Run<'a, 'obj> {
                 interrupts.start_again();
                 let gone = !place.is_working();
                 let note = gone.then(|| format!("{} before the command ended", place.gone()));
-                return Ok(Ending { status: Some(status), interrupted: wishes > 0, note });
+                // How it ends then is no failure of its own.
+                let status = over.is_none().then_some(status);
+                return Ok(Ending { status, interrupted: wishes > 0, note: note.or(over) });
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 
@@ -23,8 +22,6 @@ pub struct AttachArgs {
     pub unit: Option<String>,
 }
 
-const ATTACH: &str = "Attach (needs --on, and takes no command)";
-
 #[derive(Debug, Args)]
 #[command(group(
     ArgGroup::new("attached").args(["pid", "cgroup", "unit"]).requires("on").conflicts_with("forward_exit_code")
@@ -33,9 +30,6 @@ pub struct RecordedArgs {
     /// The program to record and its arguments, after --
     #[arg(last = true, conflicts_with = "attached", value_name = "COMMAND")]
     pub words: Vec<OsString>,
-    #[command(flatten, next_help_heading = ATTACH)]
+    #[command(flatten, next_help_heading = "Attach (needs --on, and takes no command)")]
     pub attach: AttachArgs,
-    /// Record for so long, such as 60s or 5m; not beside a command [default: until the process ends, the cgroup is removed, or Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with_all = ["words", "forward_exit_code"], help_heading = ATTACH)]
-    pub duration: Option<Duration>,
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
@@ -66,6 +67,7 @@ pub struct RunArgs {
 Examples:
   sudo pcstream record -o db.pctrace --size 4G -- db_bench --db={}/db
   sudo pcstream record -o build.pctrace --on . -- make -j4
+  sudo pcstream record -o web.pctrace --on /srv --duration 10m -- ./server
   sudo pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb
   sudo pcstream record -o t.pctrace --on / --pid 1234 --duration 5m
   sudo pcstream record -o t.pctrace --on /srv --duration 5m   # all that write
@@ -118,6 +120,10 @@ pub struct CaptureArgs {
     /// system has the context `others`
     #[arg(long, requires = "on", help_heading = "Capture")]
     pub dir_only: bool,
+    /// Record for so long, such as 60s or 5m; then a command is asked to end (SIGTERM), which is no failure of it [default: until
+    /// the command or process ends, the cgroup is removed, or Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Capture")]
+    pub duration: Option<Duration>,
     /// Return addresses kept of each call path: 1 to 16 [default: 12; of a stack scan 5]
     #[arg(long, value_name = "N", value_parser = values::within::<u8>(1, 16), help_heading = "Capture")]
     pub depth: Option<u8>,

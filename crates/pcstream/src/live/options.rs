@@ -28,7 +28,8 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
     args.on().and_then(hidden_file_system).iter().for_each(|hidden| ui.remark(hidden));
     let order = order(args.order);
     let traced = TracedOptions { reap: true, ..TracedOptions::default() };
-    Ok(CaptureOptions { session, order, traced, ..CaptureOptions::new(subject, target(args)?) })
+    let duration = args.duration;
+    Ok(CaptureOptions { session, order, traced, duration, ..CaptureOptions::new(subject, target(args)?) })
 }
 
 fn target(args: &CaptureArgs) -> anyhow::Result<Target> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_capture::attach::{Attach, Running};
+use pcstream_capture::attach::Running;
 use pcstream_capture::capture::Subject;
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::scratch::{ExistingFs, raw_device};
@@ -62,7 +62,11 @@ fn devices(args: &RecordArgs) -> Result<Vec<Device>, Failure> {
         return Err(anyhow!("-o: {} does not end in a name", args.output.display()).into());
     }
     let mut devices: Vec<Device> = Vec::new();
-    for args_of_one in args.capture.each() {
+    for mut args_of_one in args.capture.each() {
+        // The command ends later than it is asked to; until then it writes to all of them.
+        if !args.recorded.words.is_empty() && !devices.is_empty() {
+            args_of_one.duration = None;
+        }
         let on = &args_of_one.on[0];
         let (number, path) = device_of(on).with_context(|| format!("--on {}", on.display()))?;
         if let Some(same) = devices.iter().find(|other| other.number == number) {
@@ -99,7 +103,7 @@ fn device_of(on: &Path) -> anyhow::Result<(DeviceNumber, PathBuf)> {
 /// Of whom the captures beside the first are: with a command, of whoever writes while it runs.
 fn beside(subject: &Subject) -> Subject {
     match subject {
-        Subject::Command(_) => Subject::Running(Attach { to: Running::Anyone, duration: None }),
+        Subject::Command(_) => Subject::Running(Running::Anyone),
         running @ Subject::Running(_) => running.clone(),
     }
 }

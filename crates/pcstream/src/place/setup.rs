@@ -30,7 +30,7 @@ pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions
     // Before anything of root's is looked at: of that another user learned only that others can change it.
     capture::check_machine().map_err(Failure::failed)?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
-    let subject = attached::subject(&args.words, &args.attach, args.duration);
+    let subject = attached::subject(&args.words, &args.attach);
     // With a command, what others write is not placed.
     if !args.dir_only && args.words.is_empty() {
         attached::takes_all(&args.on, &subject, "placed").iter().for_each(|taken| ui.remark(taken));
@@ -51,6 +51,7 @@ pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions
         session,
         forget_files: true,
         live_names,
+        duration: args.duration,
         traced: TracedOptions { reap: true, ..TracedOptions::default() },
         ..CaptureOptions::new(subject, target)
     })

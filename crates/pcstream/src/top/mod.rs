@@ -124,10 +124,8 @@ fn options(args: &TopArgs) -> Result<CaptureOptions, Failure> {
         watch: true,
         forget_files: true,
         live_names: true,
-        ..CaptureOptions::new(
-            attached::running(&args.attach, args.duration),
-            Target::Existing(args.on.clone()),
-        )
+        duration: args.duration,
+        ..CaptureOptions::new(attached::running(&args.attach), Target::Existing(args.on.clone()))
     })
 }
 
