@@ -12,19 +12,20 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use pcstream_replay::LaneResult;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::results;
+use super::results::{self, Column};
 use super::sheet::Cell;
 use crate::whole_file;
 
 /// A run that is done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
-    /// Cells of [`results::COLUMNS`].
+    /// Cells of [`results::RESULTS`].
     pub results: Vec<Cell>,
     /// Why reading the trace ended early, if it did.
     pub damage: Option<String>,
@@ -138,25 +139,26 @@ impl Drop for Journal {
 
 fn read(line: &str) -> anyhow::Result<(String, Done)> {
     let Line { run, damage, results } = serde_json::from_str(line)?;
-    let expected = results::COLUMNS.len();
+    let expected = results::RESULTS.len();
     anyhow::ensure!(results.len() == expected, "{} results, expected {expected}", results.len());
-    let cell = |((name, kind), value): (&(&str, super::sheet::Type), &Value)| {
-        Cell::from_json(value, *kind).ok_or_else(|| anyhow!("{name} is {value}"))
+    let cell = |(column, value): (&Column<LaneResult>, &Value)| {
+        Cell::from_json(value, column.kind()).ok_or_else(|| anyhow!("{} is {value}", column.name))
     };
-    let results: anyhow::Result<Vec<Cell>> = results::COLUMNS.iter().zip(&results).map(cell).collect();
+    let results: anyhow::Result<Vec<Cell>> = results::RESULTS.iter().zip(&results).map(cell).collect();
     Ok((run, Done { results: results?, damage }))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheet::Type;
     use super::*;
 
     fn some(waf: f64) -> Done {
-        let cell = |(_, kind): &(&str, super::super::sheet::Type)| match kind {
-            super::super::sheet::Type::Real => Cell::Real(waf),
+        let cell = |column: &Column<LaneResult>| match column.kind() {
+            Type::Real => Cell::Real(waf),
             _ => Cell::Null,
         };
-        Done { results: results::COLUMNS.iter().map(cell).collect(), damage: None }
+        Done { results: results::RESULTS.iter().map(cell).collect(), damage: None }
     }
 
     #[test]

@@ -201,9 +201,7 @@ fn collect(
             parameters.push(name.clone());
         }
     }
-    let mut columns = results::place_columns(&parameters);
-    let others = results::COLUMNS.iter().chain(&results::ASKED);
-    columns.extend(others.map(|(name, kind)| ((*name).to_owned(), *kind)));
+    let mut columns = results::columns(&parameters);
     columns.push(("damage".to_owned(), Type::Text));
     let (path, mut damage, mut rows) = (path.display().to_string(), None, Vec::new());
     let trace = (&path[..], &meta.trace_id[..]);

@@ -1,13 +1,14 @@
 //! What a row of a sweep says: first where the run stands on the grid, then its results.
 //!
-//! Nothing here depends on the machine or on its speed, so that a row is the same however often it is made.
+//! A column is one line of a list: its name, and how its value is read. Nothing here depends on the machine or on its speed, so that
+//! a row is the same however often it is made.
 
 use pcstream_replay::LaneResult;
 use pcstream_report::VERSION;
-use pcstream_report::settings::GivenFile;
+use pcstream_report::settings::{GivenFile, Settings};
 use pcstream_ssd::latency::LatencyHistogram;
 use pcstream_ssd::timing::TimingResults;
-use pcstream_ssd::{Geometry, Spare, Watermarks};
+use pcstream_ssd::{DeviceSettings, Geometry, Spare, Watermarks};
 
 use super::grid::Run;
 use super::sheet::{Cell, Type};
@@ -15,160 +16,212 @@ use crate::args::SweepArgs;
 use crate::asked;
 use crate::failure::Failure;
 use crate::values::Pools;
+use Of::{Flag, Real, Text, Whole};
 
-/// Columns of [`of`].
-#[rustfmt::skip]
-pub const COLUMNS: [(&str, Type); 29] = [
-    ("waf", Type::Real), ("steady_waf", Type::Real), ("steady_from_host_pages", Type::Whole),
-    ("host_pages", Type::Whole), ("flash_pages", Type::Whole), ("gc_pages", Type::Whole),
-    ("shared_gc_pages", Type::Whole), ("erases", Type::Whole), ("background_erases", Type::Whole),
-    ("wear_most", Type::Whole), ("wear_mean", Type::Real), ("default_stream_share", Type::Real),
-    ("reclusterings", Type::Whole), ("contexts_known", Type::Whole), ("remapped_contexts", Type::Whole),
-    ("live_dropped", Type::Whole), ("streams_used", Type::Whole), ("prefill_pages", Type::Whole), ("live_pages", Type::Whole),
-    ("free_superblocks", Type::Whole), ("iops", Type::Real), ("simulated_seconds", Type::Real),
-    ("gc_time_share", Type::Real), ("write_p50_us", Type::Real), ("write_p99_us", Type::Real),
-    ("write_p999_us", Type::Real), ("read_p50_us", Type::Real), ("read_p99_us", Type::Real),
-    ("read_p999_us", Type::Real),
+/// A column of rows about a `T`.
+pub struct Column<T> {
+    pub name: &'static str,
+    of: Of<T>,
+}
+
+/// How the value of a column is read.
+enum Of<T> {
+    Text(fn(&T) -> Option<String>),
+    Whole(fn(&T) -> Option<u64>),
+    Real(fn(&T) -> Option<f64>),
+    Flag(fn(&T) -> bool),
+}
+
+impl<T> Column<T> {
+    /// What it holds.
+    pub fn kind(&self) -> Type {
+        match self.of {
+            Text(_) => Type::Text,
+            Whole(_) => Type::Whole,
+            Real(_) => Type::Real,
+            Flag(_) => Type::Flag,
+        }
+    }
+
+    fn cell(&self, about: &T) -> Cell {
+        match self.of {
+            Text(of) => of(about).map_or(Cell::Null, Cell::Text),
+            Whole(of) => of(about).map_or(Cell::Null, Cell::Whole),
+            Real(of) => Cell::real(of(about)),
+            Flag(of) => Cell::Flag(of(about)),
+        }
+    }
+
+    fn named(&self) -> (String, Type) {
+        (self.name.to_owned(), self.kind())
+    }
+}
+
+const fn column<T>(name: &'static str, of: Of<T>) -> Column<T> {
+    Column { name, of }
+}
+
+fn cells<T>(columns: &[Column<T>], about: &T) -> Vec<Cell> {
+    columns.iter().map(|column| column.cell(about)).collect()
+}
+
+/// What a run came to.
+pub static RESULTS: &[Column<LaneResult>] = &[
+    column("waf", Real(|lane| lane.waf())),
+    column("steady_waf", Real(|lane| lane.steady_waf())),
+    column("steady_from_host_pages", Whole(|lane| Some(lane.steady_start.host_pages))),
+    column("host_pages", Whole(|lane| Some(lane.host_pages()))),
+    column("flash_pages", Whole(|lane| Some(lane.flash_pages()))),
+    column("gc_pages", Whole(|lane| Some(lane.counters.gc_pages))),
+    column("shared_gc_pages", Whole(|lane| Some(lane.counters.shared_gc_pages))),
+    column("erases", Whole(|lane| Some(lane.counters.erases))),
+    column("background_erases", Whole(|lane| Some(lane.counters.background_erases))),
+    column("wear_most", Whole(|lane| Some(lane.wear.most.into()))),
+    column("wear_mean", Real(|lane| Some(lane.wear.mean))),
+    column("default_stream_share", Real(|lane| lane.default_stream_share())),
+    column("reclusterings", Whole(|lane| lane.fact("reclusterings"))),
+    column("contexts_known", Whole(|lane| lane.fact("contexts_known"))),
+    column("remapped_contexts", Whole(|lane| lane.fact("remapped_contexts"))),
+    column(
+        "live_dropped",
+        Whole(|lane| lane.fact("live_chunks_dropped").or_else(|| lane.fact("live_pages_dropped"))),
+    ),
+    column("streams_used", Whole(|lane| lane.fact("streams_used"))),
+    column("prefill_pages", Whole(|lane| Some(lane.prefill_pages))),
+    column("live_pages", Whole(|lane| Some(lane.live_pages))),
+    column("free_superblocks", Whole(|lane| Some(lane.free_superblocks.into()))),
+    column("iops", Real(|lane| lane.timing.as_ref().map(TimingResults::iops))),
+    column("simulated_seconds", Real(|lane| lane.timing.as_ref().map(|t| t.elapsed_ns as f64 / 1e9))),
+    column("gc_time_share", Real(|lane| lane.timing.as_ref().map(TimingResults::gc_share))),
+    column("write_p50_us", Real(|lane| quantile_us(lane, |t| &t.write, 0.5))),
+    column("write_p99_us", Real(|lane| quantile_us(lane, |t| &t.write, 0.99))),
+    column("write_p999_us", Real(|lane| quantile_us(lane, |t| &t.write, 0.999))),
+    column("read_p50_us", Real(|lane| quantile_us(lane, |t| &t.read, 0.5))),
+    column("read_p99_us", Real(|lane| quantile_us(lane, |t| &t.read, 0.99))),
+    column("read_p999_us", Real(|lane| quantile_us(lane, |t| &t.read, 0.999))),
 ];
 
-/// The results of a lane, in the order of [`COLUMNS`].
+fn quantile_us(lane: &LaneResult, of: fn(&TimingResults) -> &LatencyHistogram, at: f64) -> Option<f64> {
+    let histogram = lane.timing.as_ref().map(of).filter(|histogram| histogram.count() > 0);
+    histogram.map(|histogram| histogram.quantile_ns(at) as f64 / 1e3)
+}
+
+/// The cells of [`RESULTS`].
 pub fn of(lane: &LaneResult) -> Vec<Cell> {
-    let fact = |name| lane.fact(name).map_or(Cell::Null, Cell::Whole);
-    let timing = lane.timing.as_ref();
-    let us = |histogram: Option<&LatencyHistogram>, quantile| {
-        let some = histogram.filter(|histogram| histogram.count() > 0);
-        Cell::real(some.map(|histogram| histogram.quantile_ns(quantile) as f64 / 1e3))
-    };
-    let write = |quantile| us(timing.map(|t| &t.write), quantile);
-    let read = |quantile| us(timing.map(|t| &t.read), quantile);
-    let counters = &lane.counters;
-    vec![
-        Cell::real(lane.waf()),
-        Cell::real(lane.steady_waf()),
-        Cell::Whole(lane.steady_start.host_pages),
-        Cell::Whole(lane.host_pages()),
-        Cell::Whole(lane.flash_pages()),
-        Cell::Whole(counters.gc_pages),
-        Cell::Whole(counters.shared_gc_pages),
-        Cell::Whole(counters.erases),
-        Cell::Whole(counters.background_erases),
-        Cell::Whole(lane.wear.most.into()),
-        Cell::real(Some(lane.wear.mean)),
-        Cell::real(lane.default_stream_share()),
-        fact("reclusterings"),
-        fact("contexts_known"),
-        fact("remapped_contexts"),
-        lane.fact("live_chunks_dropped")
-            .or_else(|| lane.fact("live_pages_dropped"))
-            .map_or(Cell::Null, Cell::Whole),
-        fact("streams_used"),
-        Cell::Whole(lane.prefill_pages),
-        Cell::Whole(lane.live_pages),
-        Cell::Whole(lane.free_superblocks.into()),
-        Cell::real(timing.map(TimingResults::iops)),
-        Cell::real(timing.map(|t| t.elapsed_ns as f64 / 1e9)),
-        Cell::real(timing.map(TimingResults::gc_share)),
-        write(0.5),
-        write(0.99),
-        write(0.999),
-        read(0.5),
-        read(0.99),
-        read(0.999),
+    cells(RESULTS, lane)
+}
+
+/// A run and its device.
+struct Placed<'a> {
+    run: &'a Run,
+    geometry: &'a Geometry,
+}
+
+impl Placed<'_> {
+    fn device(&self) -> &DeviceSettings {
+        &self.run.lane.device
+    }
+
+    fn watermark(&self, of: fn(&Watermarks) -> u32) -> Option<u64> {
+        self.device().background_gc.as_ref().map(|between| of(between).into())
+    }
+}
+
+/// Where a run stands on the grid. Spare factor and overprovisioning are what was asked for, one of them at most; superblocks are
+/// whole, so that the actual values are a little above.
+fn place_list<'a>() -> [Column<Placed<'a>>; 18] {
+    [
+        column("profile", Text(|at| at.run.profile.map(str::to_owned))),
+        column("background_gc_low", Whole(|at| at.watermark(|between| between.low))),
+        column("background_gc_high", Whole(|at| at.watermark(|between| between.high))),
+        column("gc_destination", Text(|at| Some(at.device().gc_destination.name().to_owned()))),
+        column("victim", Text(|at| Some(at.device().victim.to_string()))),
+        column("superblock_pages", Whole(|at| Some(at.geometry.superblock_pages().into()))),
+        column(
+            "spare_factor",
+            Real(|at| if let Spare::SpareFactor(asked) = at.device().spare { Some(asked) } else { None }),
+        ),
+        column(
+            "overprovisioning",
+            Real(
+                |at| if let Spare::Overprovisioning(asked) = at.device().spare { Some(asked) } else { None },
+            ),
+        ),
+        column("utilisation", Real(|at| at.run.utilisation)),
+        column("streams", Whole(|at| Some(at.device().streams.into()))),
+        column("seed", Whole(|at| Some(at.device().seed))),
+        column("logical_pages", Whole(|at| Some(at.geometry.logical_pages()))),
+        column("physical_pages", Whole(|at| Some(at.geometry.physical_pages()))),
+        column("superblocks", Whole(|at| Some(at.geometry.superblocks().into()))),
+        column("open_superblocks", Whole(|at| Some(at.geometry.open_superblocks().into()))),
+        column("actual_spare_factor", Real(|at| Some(at.geometry.spare_factor()))),
+        column("actual_overprovisioning", Real(|at| Some(at.geometry.overprovisioning()))),
+        column("worst_case_spare_factor", Real(|at| Some(at.geometry.worst_case_spare_factor()))),
     ]
 }
 
-/// Columns of [`place`], without those of parameters.
-#[rustfmt::skip]
-const PLACE: [(&str, Type); 18] = [
-    ("profile", Type::Text), ("background_gc_low", Type::Whole), ("background_gc_high", Type::Whole),
-    ("gc_destination", Type::Text), ("victim", Type::Text), ("superblock_pages", Type::Whole),
-    ("spare_factor", Type::Real), ("overprovisioning", Type::Real), ("utilisation", Type::Real),
-    ("streams", Type::Whole), ("seed", Type::Whole), ("logical_pages", Type::Whole),
-    ("physical_pages", Type::Whole), ("superblocks", Type::Whole), ("open_superblocks", Type::Whole),
-    ("actual_spare_factor", Type::Real), ("actual_overprovisioning", Type::Real),
-    ("worst_case_spare_factor", Type::Real),
-];
+/// The flags of all runs, and what they say of the simulation.
+struct Asked<'a> {
+    args: &'a SweepArgs,
+    settings: Settings,
+}
 
-/// Columns of [`asked`]; the last, so that those before keep their places.
-#[rustfmt::skip]
-pub const ASKED: [(&str, Type); 13] = [
-    ("prefill", Type::Real), ("pack", Type::Real), ("pack_live", Type::Real), ("discard", Type::Flag),
-    ("rules", Type::Text), ("rules_xxh3", Type::Text), ("table_bytes", Type::Whole), ("load_table", Type::Text),
-    ("load_table_xxh3", Type::Text), ("pools", Type::Text), ("timing", Type::Flag), ("queue_depth", Type::Whole),
-    ("open_loop", Type::Flag),
-];
+/// What flags ask of all runs alike; the last columns, so that those before keep their places.
+fn asked_list<'a>() -> [Column<Asked<'a>>; 13] {
+    [
+        column("prefill", Real(|asked| asked.settings.prefill)),
+        column("pack", Real(|asked| asked.settings.pack)),
+        column("pack_live", Real(|asked| asked.settings.pack_live)),
+        column("discard", Flag(|asked| !asked.settings.no_discard)),
+        column("rules", Text(|asked| name(asked.settings.rules.as_ref()))),
+        column("rules_xxh3", Text(|asked| xxh3(asked.settings.rules.as_ref()))),
+        column("table_bytes", Whole(|asked| asked.settings.table_bytes)),
+        column("load_table", Text(|asked| name(asked.settings.load_table.as_ref()))),
+        column("load_table_xxh3", Text(|asked| xxh3(asked.settings.load_table.as_ref()))),
+        column("pools", Text(|asked| asked.args.grid.pools.as_ref().map(shares))),
+        column("timing", Flag(|asked| asked.args.measure.timing)),
+        column("queue_depth", Whole(|asked| asked.args.measure.queue_depth.map(u64::from))),
+        column("open_loop", Flag(|asked| asked.args.measure.open_loop)),
+    ]
+}
 
-/// What flags ask of all runs alike.
+fn name(file: Option<&GivenFile>) -> Option<String> {
+    file.map(|file| file.name.clone())
+}
+
+fn xxh3(file: Option<&GivenFile>) -> Option<String> {
+    file.and_then(|file| file.xxh3.clone())
+}
+
+fn shares(pools: &Pools) -> String {
+    pools.0.iter().map(f64::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The cells of `asked_list`. Errors: a file that a flag names cannot be read.
 pub fn asked(args: &SweepArgs) -> Result<Vec<Cell>, Failure> {
     let settings = asked::settings_of(&args.scheme_options, &args.measure, &args.fit())?;
-    let text = |text: Option<String>| text.map_or(Cell::Null, Cell::Text);
-    let whole = |number: Option<u64>| number.map_or(Cell::Null, Cell::Whole);
-    let name = |file: &Option<GivenFile>| text(file.as_ref().map(|file| file.name.clone()));
-    let xxh3 = |file: &Option<GivenFile>| text(file.as_ref().and_then(|file| file.xxh3.clone()));
-    let sizes = |pools: &Pools| pools.0.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
-    Ok(vec![
-        Cell::real(settings.prefill),
-        Cell::real(settings.pack),
-        Cell::real(settings.pack_live),
-        Cell::Flag(!settings.no_discard),
-        name(&settings.rules),
-        xxh3(&settings.rules),
-        whole(settings.table_bytes),
-        name(&settings.load_table),
-        xxh3(&settings.load_table),
-        text(args.grid.pools.as_ref().map(sizes)),
-        Cell::Flag(args.measure.timing),
-        whole(args.measure.queue_depth.map(u64::from)),
-        Cell::Flag(args.measure.open_loop),
-    ])
+    Ok(cells(&asked_list(), &Asked { args, settings }))
 }
 
-/// The columns that say which run a row is of. `parameters` are those that flags set.
-pub fn place_columns(parameters: &[String]) -> Vec<(String, Type)> {
-    let fixed = PLACE.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
+/// All columns of a row but `damage`: of [`place`], [`of`] and [`asked`]. `parameters` are those that flags set.
+pub fn columns(parameters: &[String]) -> Vec<(String, Type)> {
     let first = ["pcstream", "trace", "trace_id", "scheme"].map(|name| (name.to_owned(), Type::Text));
     let parameters = parameters.iter().map(|name| (name.clone(), Type::Text));
-    first.into_iter().chain(parameters).chain(fixed).collect()
+    let place = place_list().into_iter().map(|column| column.named());
+    let results = RESULTS.iter().map(Column::named);
+    let asked = asked_list().into_iter().map(|column| column.named());
+    first.into_iter().chain(parameters).chain(place).chain(results).chain(asked).collect()
 }
 
-/// Which run a row is of: of the trace at this path with this digest. Spare factor and overprovisioning are what was asked
-/// for, one of them at most; superblocks are whole, so that the actual values are a little above.
+/// Which run a row is of: of the trace at this path with this digest.
 pub fn place(run: &Run, trace: (&str, &str), parameters: &[String], geometry: &Geometry) -> Vec<Cell> {
-    let device = &run.lane.device;
     let value = |name: &String| {
         let set = run.settings.iter().find(|(known, _)| known == name);
         set.map_or(Cell::Null, |(_, value)| Cell::Text(value.clone()))
     };
-    let (spare_factor, overprovisioning) = match device.spare {
-        Spare::SpareFactor(asked) => (Some(asked), None),
-        Spare::Overprovisioning(asked) => (None, Some(asked)),
-        Spare::Superblocks(_) => (None, None),
-    };
     let first = [VERSION, trace.0, trace.1, run.lane.scheme.name()];
-    let mut cells = first.map(|text| Cell::Text(text.to_owned())).to_vec();
-    cells.extend(parameters.iter().map(value));
-    let watermark = |of: fn(&Watermarks) -> u32| {
-        device.background_gc.as_ref().map_or(Cell::Null, |between| Cell::Whole(of(between).into()))
-    };
-    cells.extend([
-        run.profile.map_or(Cell::Null, |name| Cell::Text(name.to_owned())),
-        watermark(|between| between.low),
-        watermark(|between| between.high),
-        Cell::Text(device.gc_destination.name().to_owned()),
-        Cell::Text(device.victim.to_string()),
-        Cell::Whole(geometry.superblock_pages().into()),
-        Cell::real(spare_factor),
-        Cell::real(overprovisioning),
-        Cell::real(run.utilisation),
-        Cell::Whole(device.streams.into()),
-        Cell::Whole(device.seed),
-        Cell::Whole(geometry.logical_pages()),
-        Cell::Whole(geometry.physical_pages()),
-        Cell::Whole(geometry.superblocks().into()),
-        Cell::Whole(geometry.open_superblocks().into()),
-        Cell::real(Some(geometry.spare_factor())),
-        Cell::real(Some(geometry.overprovisioning())),
-        Cell::real(Some(geometry.worst_case_spare_factor())),
-    ]);
-    cells
+    let mut row = first.map(|text| Cell::Text(text.to_owned())).to_vec();
+    row.extend(parameters.iter().map(value));
+    row.extend(cells(&place_list(), &Placed { run, geometry }));
+    row
 }
