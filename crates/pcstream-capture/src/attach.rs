@@ -105,6 +105,8 @@ pub enum AttachError {
 #[derive(Debug)]
 pub struct Attached {
     subject: Found,
+    /// Of several processes, those that were not there any more.
+    absent: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -121,18 +123,29 @@ struct Process {
 }
 
 impl Attached {
-    /// Finds and opens it.
+    /// Finds and opens it. Of several processes those that have ended are left out, for who lists them is never quite up to date.
     pub fn find(running: &Running) -> Result<Attached, AttachError> {
+        let mut absent = Vec::new();
         let subject = match running {
             Running::Processes(pids) => {
-                let open = |&pid| Ok(Process { pid, descriptor: open_process(pid)? });
-                Found::Processes(pids.iter().map(open).collect::<Result<_, AttachError>>()?)
+                let mut found = Vec::new();
+                for &pid in pids {
+                    match open_process(pid) {
+                        Ok(descriptor) => found.push(Process { pid, descriptor }),
+                        Err(AttachError::NoProcess(_)) if pids.len() > 1 => absent.push(pid),
+                        Err(error) => return Err(error),
+                    }
+                }
+                if let ([], Some(&first)) = (&found[..], absent.first()) {
+                    return Err(AttachError::NoProcess(first));
+                }
+                Found::Processes(found)
             }
             Running::Cgroup(path) => cgroup(path)?,
             Running::Unit(unit) => cgroup(&cgroup_of_unit(unit)?)?,
             Running::Anyone => Found::Anyone,
         };
-        Ok(Attached { subject })
+        Ok(Attached { subject, absent })
     }
 
     /// How a session tells it from others.
@@ -144,18 +157,36 @@ impl Attached {
         }
     }
 
-    /// Names it to a session.
+    /// What is not followed, of several processes, because it has ended.
+    pub(crate) fn absent(&self) -> Option<String> {
+        let ended = match &self.subject {
+            Found::Processes(processes) => processes.iter().filter(|process| has_ended(&process.descriptor)),
+            _ => return None,
+        };
+        let pids: BTreeSet<u32> =
+            self.absent.iter().copied().chain(ended.map(|process| process.pid)).collect();
+        let names: Vec<String> = pids.iter().map(u32::to_string).collect();
+        (!names.is_empty())
+            .then(|| format!("--pid: not followed, because it has ended: {}", names.join(", ")))
+    }
+
+    /// Names it to a session. Errors: all processes have ended.
     pub fn follow(&self, session: &Session<'_>) -> Result<(), AttachError> {
         match &self.subject {
             Found::Anyone => {}
             Found::Cgroup { directory, .. } => session.follow_cgroup(directory.as_fd())?,
             Found::Processes(processes) => {
+                let mut follows = false;
                 for Process { pid, descriptor } in processes {
                     match session.follow_process(descriptor.as_fd()) {
-                        Err(_) if has_ended(descriptor) => return Err(AttachError::Ended(*pid)),
+                        Err(_) if has_ended(descriptor) => continue,
                         result => result?,
                     }
                     follow_threads(*pid, descriptor, session);
+                    follows = true;
+                }
+                if !follows {
+                    return Err(AttachError::Ended(processes[0].pid));
                 }
                 follow_descendants(numbers(processes), session)?;
             }

@@ -52,6 +52,9 @@ pub fn capture(
         &SessionOptions { raw, prompt: options.live || options.first_writers, ..options.session.clone() },
         &mut memory,
     )?;
+    if let Writer::Running(attached) = &writer {
+        attached.absent().iter().for_each(|absent| observer.remark(absent));
+    }
     if let Some(streams) = session.streams()? {
         observer.streams(streams).map_err(CaptureError::Observer)?;
     }

@@ -285,9 +285,11 @@ fn processes() {
     });
     let _other = Writer::start(&disk, "other");
     let trace = traces.path().join("t.pctrace");
-    let both = format!("{},{}", first.0.id(), second.0.id());
+    let mut gone = Writer::run(&disk, "true");
+    gone.0.wait().expect("it ends");
+    let both = format!("{},{},{}", first.0.id(), gone.0.id(), second.0.id());
     let recorder = record(&disk, &trace, &["--pid", &both]).spawn().expect("it starts");
-    wait_for("the recorder", || follows(&trace));
+    wait_for_child("the recorder", &recorder, || follows(&trace));
     for (writer, go) in [&mut first, &mut second].into_iter().zip(&go) {
         fs::write(go, "").expect("it can be written");
         writer.0.wait().expect("it ended");
@@ -295,6 +297,8 @@ fn processes() {
     let out = recorder.wait_with_output().expect("it ends");
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));
     assert!(said(&out).contains("all 2 processes ended"), "{}", said(&out));
+    let absent = format!("not followed, because it has ended: {}\n", gone.0.id());
+    assert!(said(&out).contains(&absent), "{}", said(&out));
     let writers = writers(&trace);
     for file in ["/first", "/second"] {
         assert!(
@@ -303,7 +307,7 @@ fn processes() {
         );
     }
     let reader = TraceReader::open(&trace).expect("the trace can be read");
-    let attached = format!("processes {}, {}", first.0.id(), second.0.id());
+    let attached = format!("processes {}", both.replace(',', ", "));
     assert_eq!(reader.meta().settings["attached_to"], attached);
 }
 
