@@ -375,32 +375,24 @@ fn mounted_meanwhile() {
     }
 }
 
-/// What the command writes until it has ended belongs to it, and its exit code is no failure.
+/// That a signal ended it is no failure, and not asked for by the user's signal.
 fn asked_to_end() {
     let (disk, dir) = (Disk::ext4(64), TempDir::new().expect("a directory"));
     let (mount, trace) = (disk.mount_point(), dir.path().join("t.pctrace"));
-    let end = mount.join("end");
-    let script = "trap 'head -c 8192 /dev/zero > \"$0\"; exit 7' TERM; while :; do sleep 0.01; done";
-    let command = ["--duration", "200ms", "--", "sh", "-c", script];
+    let command = ["--duration", "200ms", "--", "tail", "-f", "/dev/null"];
     let on = ["--on", text(&mount)];
-    for (words, at) in [
-        (&["record", "-o", text(&trace), "--forward-exit-code"][..], text(&end)),
-        (&["place", "--sink", "none"], text(&end)),
-        (&["run", "--size", "64M"], "{}/end"),
+    for (words, on) in [
+        (&["record", "-o", text(&trace), "--forward-exit-code"][..], &on[..]),
+        (&["place", "--sink", "none"], &on),
+        (&["run", "--size", "64M"], &[]),
     ] {
-        let on = if words[0] == "run" { &[][..] } else { &on };
         let mut pcstream = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-        let out = pcstream.args(words).args(on).args(command).arg(at).output().expect("it starts");
+        let out = pcstream.args(words).args(on).args(command).output().expect("it starts");
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(0), "{words:?}: {said}");
         assert!(said.contains("asked the command to end after "), "{words:?}: {said}");
-        if words[0] != "run" {
-            assert_eq!(fs::metadata(&end).expect("it was written").len(), 8192, "{words:?}");
-            fs::remove_file(&end).expect("it is there");
-        }
     }
-    let reader = TraceReader::open(&trace).expect("it is whole");
-    assert!(reader.meta().exit.is_none() && reader.meta().totals.host_pages >= 2);
+    assert!(TraceReader::open(&trace).expect("it is whole").meta().exit.is_none());
 }
 
 /// A file system that failed would be watched for ever.

@@ -234,9 +234,6 @@ impl<'a, 'obj> Run<'a, 'obj> {
         loop {
             self.look()?;
             let wishes = interrupts.wishes();
-            if over.is_none() && wishes == 0 && self.is_over() {
-                over = Some(self.after("asked the command to end"));
-            }
             if wishes > 0 || over.is_some() {
                 traced.stop(wishes > 1, self.patient);
             }
@@ -250,6 +247,9 @@ impl<'a, 'obj> Run<'a, 'obj> {
                 // How it ends then is no failure of its own.
                 let status = over.is_none().then_some(status);
                 return Ok(Ending { status, interrupted: wishes > 0, note: note.or(over) });
+            }
+            if over.is_none() && wishes == 0 && self.is_over() {
+                over = Some(self.after("asked the command to end"));
             }
         }
     }
