@@ -16,6 +16,7 @@ use pcstream_emulator::{Loss, PowerCut, Status as DeviceStatus};
 use pcstream_fs::scratch::{self, Image, Scratch, ScratchOptions};
 use pcstream_report::emulated::{self as report, Emulated, EmulatedRun, LiveCounts, PowerCutReport};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
+use pcstream_system::trusted_file;
 use pcstream_trace::{Meta, PAGE_BYTES};
 use tempfile::NamedTempFile;
 
@@ -168,8 +169,10 @@ impl Live<'_> {
             let error = anyhow!("--image {}: is not a regular file", path.display());
             return Err(Failure::wrong_arguments(error));
         }
-        new_image(path)?;
-        Ok(())
+        let new = new_image(path)?;
+        let own = rustix::process::geteuid().as_raw();
+        let kept = trusted_file::check_alone(new.as_file(), new.path(), own);
+        Ok(kept.with_context(|| format!("--image {}: cannot be saved there", path.display()))?)
     }
 
     fn scratch(&self, device: &DeviceProcess, keep: bool) -> ScratchOptions {

@@ -94,8 +94,10 @@ impl Server {
             self.assign(&assigned);
             return None;
         }
+        // What is saved is whole whatever streams it has.
+        let saves = matches!(request, Request::Save(_));
         let answer = self.handle(request);
-        Some(match self.refused.take() {
+        Some(match if saves { None } else { self.refused.take() } {
             Some(error) => Err(format!("a stream could not be assigned: {error}")),
             None => answer,
         })
