@@ -43,7 +43,7 @@ pub struct StreamUse {
     pub pages: u64,
     /// Of these, pages of contexts with another stream, which were fewer than half of their request.
     pub minority_pages: u64,
-    /// Pages that should have had it, but the kernel refused.
+    /// Pages that should have had it, and were written without: the kernel refused it, or another page took their entry.
     pub refused_pages: u64,
     /// Pages to which the program itself gave it.
     pub pages_of_programs: u64,

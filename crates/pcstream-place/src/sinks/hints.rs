@@ -137,7 +137,12 @@ impl Hints {
         }
         let noted = self.given.add(file, Change { before: before(given, now), given: hint as u64 });
         self.not_noted += u64::from(noted.is_err());
-        set(&opened, hint as u64)?;
+        if let Err(error) = set(&opened, hint as u64) {
+            // The file keeps the hint that was given before, which is still ours.
+            let noted = given.map_or(Ok(()), |change| self.given.add(file, change));
+            self.not_noted += u64::from(noted.is_err());
+            return Err(error);
+        }
         Ok(Outcome::Set)
     }
 
