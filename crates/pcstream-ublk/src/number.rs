@@ -3,6 +3,7 @@
 //! Idea: the kernel keeps a device as long as somebody has it mounted or open, also when its server was killed. Until then nobody gets
 //! its number. Whoever asks for that number waits, so that the same device comes back. A number that somebody else has is refused.
 
+use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 
 use pcstream_system::process;
@@ -86,7 +87,13 @@ fn check_free(control: &mut Control, id: u32, making: &Making) -> Result<(), Ubl
         Holder::Another => taken("another program".to_owned()),
         Holder::Living(server) => taken(format!("process {server}, which serves it")),
         Holder::Nobody => {
-            if listens.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+            let is_left = match listens.map_err(|error| error.kind()) {
+                Err(ErrorKind::ConnectionRefused) => true,
+                // Its server was killed before it listened, or the socket was removed.
+                Err(ErrorKind::NotFound) => info.state == abi::STATE_DEAD && !lives(info.server),
+                _ => false,
+            };
+            if is_left {
                 remove(control, &device, making);
             }
             Ok(())
