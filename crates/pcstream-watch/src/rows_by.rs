@@ -44,6 +44,12 @@ impl Snapshot {
         snapshot.contexts.retain(|row| program_of(row) == Some(program));
         snapshot
     }
+
+    /// Whether a row has a text, or one of the contexts of this snapshot that it is the sum of.
+    pub fn mentions(&self, row: &ContextNow, text: &str) -> bool {
+        let mut parts = self.contexts.iter().filter(|part| program_of(part) == Some(row.who));
+        row.mentions(text) || parts.any(|part| part.mentions(text))
+    }
 }
 
 /// The row that a row of a context is part of.

@@ -72,7 +72,10 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     } else if view.order().is_empty() {
         let text = match &view.snapshot {
             None => "Watching ...",
-            Some(snapshot) if snapshot.contexts.is_empty() => "Nothing was written.",
+            Some(snapshot) if snapshot.contexts.is_empty() => match view.program {
+                None => "Nothing was written.",
+                Some(_) => "This program wrote nothing for a while. Esc shows all.",
+            },
             Some(_) => "No row has this text in program, functions or files. Esc shows all.",
         };
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), body);

@@ -170,6 +170,9 @@ fn a_filter_shows_the_rows_that_mention_it() {
     assert_eq!(programs(&mut view), ["db1"], "of a program");
     view.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
     assert_eq!(programs(&mut view), ["db1"], "a command is no letter");
+    press(&mut view, &[KeyCode::Esc, KeyCode::Char('b')]);
+    press(&mut view, &text("/log2"));
+    assert_eq!(programs(&mut view), ["db2"], "of a function of a program");
 }
 
 #[test]

@@ -74,9 +74,9 @@ impl View {
 
     /// Indices of the snapshot's rows as they are shown.
     pub fn order(&self) -> Vec<usize> {
-        let Some(snapshot) = &self.snapshot else { return Vec::new() };
+        let (Some(snapshot), Some(latest)) = (&self.snapshot, &self.latest) else { return Vec::new() };
         let mut order = snapshot.order(self.sort, self.reversed);
-        order.retain(|at| snapshot.contexts[*at].mentions(&self.filter));
+        order.retain(|at| latest.mentions(&snapshot.contexts[*at], &self.filter));
         order
     }
 
