@@ -233,9 +233,7 @@ fn pieces(batch: Batch) -> Vec<Result<Batch, TraceError>> {
 
 fn trace_info(path: &str, reader: &TraceReader, damage: Option<String>) -> TraceInfo {
     let path = if path.is_empty() { reader.path() } else { Path::new(path) };
-    let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
-    trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
-    trace
+    TraceInfo::of(&path.display().to_string(), reader, damage)
 }
 
 fn texts(about: About, fitted: Fitted, remarks: Vec<Remark>) -> PyResult<Texts> {

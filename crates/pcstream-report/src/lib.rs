@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pcstream_placement::Stream;
 use pcstream_replay::{LaneResult, Replay, Writer, Writers};
 use pcstream_ssd::DeviceSettings;
-use pcstream_trace::{Context, FileId, Kind, Meta, Tables};
+use pcstream_trace::{Context, FileId, Kind, Meta, Tables, TraceReader};
 
 pub mod advice;
 pub mod call_paths;
@@ -132,6 +132,16 @@ impl Default for TraceInfo {
 }
 
 impl TraceInfo {
+    /// What a trace says that was read to its end, or until something was wrong with it. Then it is not known when what was read
+    /// ended.
+    pub fn of(path: &str, trace: &TraceReader, damage: Option<String>) -> TraceInfo {
+        let mut info = TraceInfo::from_meta(path, trace.meta());
+        if damage.is_some() {
+            info.duration_ns = 0;
+        }
+        TraceInfo { damage: damage.or_else(|| trace.damage().map(str::to_owned)), ..info }
+    }
+
     /// What a trace's meta says.
     pub fn from_meta(path: &str, meta: &Meta) -> TraceInfo {
         TraceInfo {

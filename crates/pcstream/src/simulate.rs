@@ -284,12 +284,7 @@ pub fn device_pages(meta: &Meta) -> Result<u64, Failure> {
 
 /// Where a simulation's events came from.
 pub fn about(path: &Path, reader: &TraceReader, damage: Option<String>, planned: &Planned) -> About {
-    let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
-    if damage.is_some() {
-        // It ends where reading it ended.
-        trace.duration_ns = 0;
-    }
-    trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
+    let trace = TraceInfo::of(&path.display().to_string(), reader, damage);
     let Planned { seed, device, settings, space, .. } = planned;
     About { seed: *seed, trace, device: device.clone(), settings: settings.clone(), space: space.clone() }
 }
