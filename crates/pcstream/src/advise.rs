@@ -41,6 +41,11 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let (mut fitting, mut planned) = simulate::fit(&simulation, &fit, &reader, ui)?;
     planned.plan.lanes.truncate(1);
     planned.plan.lanes[0].device.gc_destination = GcDestination::Own;
+    if !std::mem::take(&mut planned.plan.lanes[0].device.pools).is_empty() {
+        ui.remark(
+            "pools of the device file are left out, because each kind of drive needs another number of sizes",
+        );
+    }
     let plan = &planned.plan;
     let Fitted { replay, damage, .. } = fitting.run(plan)?;
     let result = Simulation::new(simulate::about(&trace, &reader, damage, &planned), &replay);
@@ -70,8 +75,10 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         let head = format!("# Made by `pcstream advise` from trace {}.\n", result.about.trace.id);
         file.write(format!("{head}{rules}").as_bytes())?;
     }
+    let dropped = dropped(&gains);
+    dropped.iter().for_each(|dropped| ui.remark(&dropped.to_string()));
     ui::show(json, &advice, || advice.text(ui.layout(false)))?;
-    Ok(Status::with_losses(result.has_losses() || !dropped(&gains).is_empty() || !left_out.is_empty()))
+    Ok(Status::with_losses(result.has_losses() || !dropped.is_empty() || !left_out.is_empty()))
 }
 
 /// Errors: a flag of `simulate` that would do nothing.
