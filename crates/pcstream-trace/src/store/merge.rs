@@ -178,11 +178,14 @@ fn add_meta(meta: &mut Meta, reader: &TraceReader, offset_ns: u64) -> Result<(),
 /// Notes what generated a trace: its times, and so those of the whole, are not those of a program that ran.
 fn keep_generator(meta: &mut Meta, from: &Meta) {
     let of = |meta: &Meta| meta.settings.get(GENERATOR).and_then(Value::as_str).map(str::to_owned);
-    let Some(generator) = of(from) else { return };
-    let all = match of(meta) {
-        None => generator,
-        Some(known) if known.split(", ").any(|known| known == generator) => known,
-        Some(known) => format!("{known}, {generator}"),
-    };
-    meta.settings.insert(GENERATOR.to_owned(), all.into());
+    let (known, more) = (of(meta), of(from));
+    let mut all: Vec<&str> = Vec::new();
+    for name in known.iter().chain(&more).flat_map(|names| names.split(", ")) {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    if !all.is_empty() {
+        meta.settings.insert(GENERATOR.to_owned(), all.join(", ").into());
+    }
 }
