@@ -68,7 +68,7 @@ def _has_gcc(trace: pc.Trace) -> bool:
 
 def _printed(*words: str) -> str:
     program = find()
-    done = subprocess.run([program, "rules", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([program, "rules", "--no-config", *words], capture_output=True, text=True, check=False)
     # 3: events of the log could not be read; their tables have no rule and go to S0.
     if done.returncode not in (0, 3):
         raise pc.RecordError(f"{program} rules ended with {done.returncode}: {done.stderr.strip()}")

@@ -58,7 +58,7 @@ def seconds(workload: Workload, *, capture: bool) -> float:
     """Processor time of the workload's command."""
     with tempfile.TemporaryDirectory(prefix="pcstream-") as kept, file_system(workload.size) as directory:
         words = [word.replace("{}", directory) for word in workload.words(1, Path(kept))]
-        record = [find(), "record", "--on", directory, "-o", f"{kept}/t.pctrace", "--quiet", "--"] if capture else []
+        record = [find(), "record", "--no-config", "--on", directory, "-o", f"{kept}/t.pctrace", "--quiet", "--"] if capture else []
         before = processor_seconds()
         code, said = run([*record, *words], directory)
         # A trace that lacks something took the same time.

@@ -150,7 +150,7 @@ def test_saved_results_are_published(published: Any, results: Path, saved: Path,
         return int(published.main())
 
     out = ("--out", str(saved.parents[1]))
-    assert ends(*out) == 1, "there are no data"
+    assert ends(*out) == 3, "there are no data"
     assert ends(*out, FIGURE) == 0
     assert (results / "data" / f"{FIGURE}.csv").read_text() == saved.read_text()
     assert (results / "data" / f"{FIGURE}.txt").read_text() == f"{MADE}\n"
