@@ -12,6 +12,7 @@ use pcstream_report::{Simulation, dropped};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 
 use crate::args::{AdviseArgs, SchemeOptions, SimulationArgs};
+use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::schemes;
 use crate::simulate;
@@ -22,6 +23,9 @@ use crate::whole_file::{WholeFile, all_different};
 
 /// The only scheme of changes that has parameters.
 const WITH_PARAMETERS: &str = "pcstream";
+
+/// Why pools of given sizes are refused.
+const POOLS: &str = "each kind of drive that it simulates needs another number of sizes";
 
 /// `pcstream advise`.
 pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
@@ -34,6 +38,11 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let rules_out =
         args.rules_out.as_deref().map(|path| WholeFile::create("--rules-out", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
+    if Template::load(&args.device)?.has_pools(simulate::device_pages(reader.meta())?)? {
+        return Err(Failure::wrong_arguments(anyhow!(
+            "--device: advise takes no pools, because {POOLS}; leave them out of the file"
+        )));
+    }
     let AdviseArgs { trace, device, measure, fit, scheme_options: options, output, .. } = args;
     let scheme = Schemes(vec!["baseline".to_owned()]);
     let scheme_options = SchemeOptions { set: Vec::new(), load_table: None, ..options.clone() };
@@ -41,11 +50,6 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let (mut fitting, mut planned) = simulate::fit(&simulation, &fit, &reader, ui)?;
     planned.plan.lanes.truncate(1);
     planned.plan.lanes[0].device.gc_destination = GcDestination::Own;
-    if !std::mem::take(&mut planned.plan.lanes[0].device.pools).is_empty() {
-        ui.remark(
-            "pools of the device file are left out, because each kind of drive needs another number of sizes",
-        );
-    }
     let plan = &planned.plan;
     let Fitted { replay, damage, .. } = fitting.run(plan)?;
     let result = Simulation::new(simulate::about(&trace, &reader, damage, &planned), &replay);
@@ -85,11 +89,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
 fn refuse_idle(args: &AdviseArgs) -> Result<(), Failure> {
     let flags = [
         ("--gc", args.device.gc.is_some(), "each change is simulated on the kind of drive that it needs"),
-        (
-            "--pools",
-            args.device.pools.is_some(),
-            "each kind of drive that it simulates needs another number of sizes",
-        ),
+        ("--pools", args.device.pools.is_some(), POOLS),
         ("--rules", args.scheme_options.rules.is_some(), "it makes rules from the trace"),
         ("--timing", args.measure.timing, "it compares what is written, not times"),
     ];

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Place, ends_with, json};
+use common::{Place, ends_with, json, refuses};
 use pcstream_trace::*;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -416,6 +416,19 @@ fn what_is_dropped_or_has_no_room_is_a_loss() {
         "{err}"
     );
     assert!(text.contains("WAF now"), "{text}");
+}
+
+/// Sizes for one kind of drive are too few for another.
+#[test]
+fn pools_of_a_device_file_are_refused() {
+    let dir = TempDir::new().unwrap();
+    let trace = storage(dir.path(), 2048, NOTHING);
+    let file = dir.path().join("device.toml");
+    let advise = ["advise", &trace, "--device", file.to_str().unwrap(), "--superblock-pages", "8"];
+    fs::write(&file, "[device]\nstreams = 2\npools = [1.0, 2.0]\n").unwrap();
+    refuses(2, &advise, &["--device", "advise takes no pools", "leave them out of the file"]);
+    fs::write(&file, "[device]\nstreams = 2\npools = []\n").unwrap();
+    ends_with(0, &advise);
 }
 
 /// Nobody knows how the file system of an import was mounted, if there was one.
