@@ -157,6 +157,9 @@ mod tests {
         let shared = nearly_full(hours);
         let writer = Arc::clone(&shared);
         let writer = std::thread::spawn(move || writer.write(10 * PAGE as u64, &[2; 4 * PAGE]));
+        // Time to write what it must not write yet.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!writer.is_finished());
         shared.assign(LogicalPage(0), 3, StreamId(2)).expect("they are on the device");
         writer.join().expect("no panic").expect("it has power");
         let status = shared.lock().status();
