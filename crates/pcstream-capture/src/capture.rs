@@ -48,13 +48,9 @@ pub fn capture(
     let writer = Writer::find(&options.subject)?;
     let mut memory = SessionMemory::uninit();
     let raw = options.target.is_raw()?;
-    let mut session = writer.open(
-        &SessionOptions { raw, prompt: options.live || options.first_writers, ..options.session.clone() },
-        &mut memory,
-    )?;
-    if let Writer::Running(attached) = &writer {
-        attached.absent().iter().for_each(|absent| observer.remark(absent));
-    }
+    let prompt = options.live || options.first_writers;
+    let session = SessionOptions { raw, prompt, ..options.session.clone() };
+    let mut session = writer.open(&session, &mut memory, observer)?;
     if let Some(streams) = session.streams()? {
         observer.streams(streams).map_err(CaptureError::Observer)?;
     }
@@ -153,11 +149,13 @@ impl<'a> Writer<'a> {
         &self,
         options: &SessionOptions,
         memory: &'obj mut SessionMemory,
+        observer: &mut dyn Observer,
     ) -> Result<Session<'obj>, CaptureError> {
         if let Writer::Running(attached) = self {
             let options = SessionOptions { followed: attached.followed(), ..options.clone() };
             let session = Session::open(&options, memory)?;
             attached.follow(&session)?;
+            attached.absent().iter().for_each(|absent| observer.remark(absent));
             return Ok(session);
         }
         let session = Session::open(options, memory)?;
