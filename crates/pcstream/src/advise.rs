@@ -38,7 +38,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let rules_out =
         args.rules_out.as_deref().map(|path| WholeFile::create("--rules-out", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
-    if Template::load(&args.device)?.has_pools(simulate::device_pages(reader.meta())?)? {
+    if Template::load(&args.device)?.has_pools()? {
         return Err(Failure::wrong_arguments(anyhow!(
             "--device: advise takes no pools, because {POOLS}; leave them out of the file"
         )));

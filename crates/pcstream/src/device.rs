@@ -58,9 +58,9 @@ impl<'a> Template<'a> {
         Ok(request(self.args).destinations(&self.base(trace_pages)?))
     }
 
-    /// Whether a file gives relative sizes of pools, for a trace of so many pages.
-    pub fn has_pools(&self, trace_pages: u64) -> Result<bool, Failure> {
-        Ok(!self.base(Some(trace_pages))?.profile.device.pools.is_empty())
+    /// Whether the file gives relative sizes of pools.
+    pub fn has_pools(&self) -> Result<bool, Failure> {
+        Ok(!self.base(None)?.profile.device.pools.is_empty())
     }
 
     fn base(&self, trace_pages: Option<u64>) -> Result<Base, Failure> {
