@@ -424,8 +424,13 @@ def curves(path: Path, lines: Mapping[str, tuple[Sequence[float], Sequence[float
     plots.close(figure)
 
 
-def panels(path: Path, lines: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]], x: str, y: str) -> None:
-    """A panel for each workload, with the same lines in each; lines whose name ends in "no discards" are dashed."""
+def panels(
+    path: Path, lines: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]], ticks: Sequence[float], x: str, y: str
+) -> None:
+    """A panel for each workload, with the same lines in each; lines whose name ends in "no discards" are dashed.
+
+    ``ticks``: places on the x axis that are named.
+    """
     plots = pyplot()
     across = 4
     rows = -(-len(lines) // across)
@@ -437,6 +442,7 @@ def panels(path: Path, lines: Mapping[str, Mapping[str, tuple[Sequence[float], S
             dashed = "--" if label.endswith("no discards") else "-"
             axes.plot(xs, ys, marker="o", markersize=2.5, linestyle=dashed, color=f"C{at % 2}", label=label)
         axes.set_title(name, fontsize="medium")
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set_ylim(1, max(1.2, axes.get_ylim()[1]))
     figure.supxlabel(x, fontsize="medium")
     figure.supylabel(y, fontsize="medium")

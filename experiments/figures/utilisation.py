@@ -36,6 +36,8 @@ SCHEMES = ("baseline", "pcstream", "pcstream-plus", *ORACLES)
 LIVES = ("internal streams", "pcstream")
 #: Which lines are drawn: with and without discards there are as many of each colour.
 DRAWN = ("without streams", "pcstream")
+#: Utilisations that the picture names, in %.
+TICKS = (60, 70, 80, 90, 98)
 #: Drives of the table in ``docs/results``: what it calls them, whether discards reach them, and utilisation.
 SUMMARY = (
     ("no discards, 80 %", "no", "80%"),
@@ -80,7 +82,7 @@ def make(lab: Lab) -> Table:
         f"With discards, the data that lives at once is at most this share of the addresses that the recording writes to: {said}. "
         f"Shares above {SHARES[-1]} are counted as that."
     )
-    table.picture = lambda path: panels(path, lines, "utilisation, %", "WAF")
+    table.picture = lambda path: panels(path, lines, TICKS, "utilisation, %", "WAF (each panel has its own scale)")
     return table
 
 

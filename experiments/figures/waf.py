@@ -47,8 +47,16 @@ COLUMNS = {
     "pcstream-plus": (("pcstream-plus",), INTERNAL),
     "oracles": (ORACLES, INTERNAL),
 }
-#: What the picture shows.
-DRAWN = ("baseline", "autostream", "manual", "baseline, internal", "pcstream", "pcstream-plus", "oracles")
+#: What the picture shows, and what it calls that.
+DRAWN = {
+    "baseline": "baseline",
+    "autostream": "AutoStream",
+    "manual": "Manual",
+    "baseline, internal": "internal streams alone",
+    "pcstream": "PCStream",
+    "pcstream-plus": "PCStream plus",
+    "oracles": "future known",
+}
 #: Columns of the table in ``docs/results``, and ours; from the first "internal" on, all are of that drive.
 SUMMARY = (
     ("baseline", "baseline"),
@@ -91,7 +99,7 @@ def make(lab: Lab) -> Table:
             table.remarks.append(averages(there, "with" if discard else "without"))
         if not discard:
             at = {c: list(COLUMNS).index(c) for c in DRAWN}
-            series: dict[str, list[float | None]] = {c: [means[n][at[c]] for n in names] for c in DRAWN}
+            series: dict[str, list[float | None]] = {label: [means[n][at[c]] for n in names] for c, label in DRAWN.items()}
     table.remarks.append(
         f"AutoStream is the best of {len(AUTOSTREAM)} readings of its paper, chosen for each recording and drive. With discards it sees "
         "the recording's addresses, of which there are more than such a drive has. Oracles are the best of "
