@@ -9,7 +9,8 @@
 //! file system can be unmounted at any time.
 //!
 //! Known weaknesses: to open a file for reading breaks a write lease (Samba), and watchers of files see it. Until the holder of the
-//! lease has let go, the file cannot be opened.
+//! lease has let go, the file cannot be opened. What is given is noted before it is set: if this process is killed in between while
+//! it overrides hints, the hint that it gave before is taken for the program's, and stays.
 
 use std::fs::{File as Opened, OpenOptions};
 use std::io;
