@@ -38,16 +38,17 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let rules_out =
         args.rules_out.as_deref().map(|path| WholeFile::create("--rules-out", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
-    if Template::load(&args.device)?.has_pools()? {
-        return Err(Failure::wrong_arguments(anyhow!(
-            "--device: advise takes no pools, because {POOLS}; leave them out of the file"
-        )));
-    }
     let AdviseArgs { trace, device, measure, fit, scheme_options: options, output, .. } = args;
     let scheme = Schemes(vec!["baseline".to_owned()]);
     let scheme_options = SchemeOptions { set: Vec::new(), load_table: None, ..options.clone() };
     let simulation = SimulationArgs { scheme, scheme_options, device, measure, details: false, output };
-    let (mut fitting, mut planned) = simulate::fit(&simulation, &fit, &reader, ui)?;
+    let template = Template::load(&simulation.device)?;
+    if template.has_pools()? {
+        return Err(Failure::wrong_arguments(anyhow!(
+            "--device: advise takes no pools, because {POOLS}; leave them out of the file"
+        )));
+    }
+    let (mut fitting, mut planned) = simulate::fit_on(&template, &simulation, &fit, &reader, ui)?;
     planned.plan.lanes.truncate(1);
     planned.plan.lanes[0].device.gc_destination = GcDestination::Own;
     let plan = &planned.plan;

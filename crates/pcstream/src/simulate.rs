@@ -127,12 +127,22 @@ pub fn fit<'a>(
     reader: &'a TraceReader,
     ui: Ui,
 ) -> Result<(Fitting<'a>, Planned), Failure> {
-    let template = Template::load(&args.device)?;
+    fit_on(&Template::load(&args.device)?, args, fit, reader, ui)
+}
+
+/// The same on a device of which the file was read before: it may be a pipe.
+pub fn fit_on<'a>(
+    template: &Template<'_>,
+    args: &SimulationArgs,
+    fit: &FitArgs,
+    reader: &'a TraceReader,
+    ui: Ui,
+) -> Result<(Fitting<'a>, Planned), Failure> {
     device_pages(reader.meta())?;
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
     let fitting = Fitting::new(reader, fit, template.capacity_pages(), Interrupt::watch()?, ui)?;
-    let mut planned = Planned::of(args, &schemes, &template, reader.meta(), fitting.space())?;
+    let mut planned = Planned::of(args, &schemes, template, reader.meta(), fitting.space())?;
     let device = &planned.plan.lanes[0].device;
     if let Some(first) = planned.shrunk_from {
         ui.remark(&geometry::smaller_superblocks(first, device.superblock_pages));

@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use common::{Place, ends_with, json, refuses};
 use pcstream_trace::*;
@@ -428,7 +429,17 @@ fn pools_of_a_device_file_are_refused() {
     fs::write(&file, "[device]\nstreams = 2\npools = [1.0, 2.0]\n").unwrap();
     refuses(2, &advise, &["--device", "advise takes no pools", "leave them out of the file"]);
     fs::write(&file, "[device]\nstreams = 2\npools = []\n").unwrap();
-    ends_with(0, &advise);
+    let (text, _) = ends_with(0, &advise);
+    // A pipe can be read once only.
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let (file, pipe) = (file.clone(), pipe.clone());
+        move || fs::copy(file, pipe)
+    });
+    let piped = ["advise", &trace, "--device", pipe.to_str().unwrap(), "--superblock-pages", "8"];
+    assert_eq!(ends_with(0, &piped).0, text);
+    writer.join().unwrap().unwrap();
 }
 
 /// Nobody knows how the file system of an import was mounted, if there was one.
