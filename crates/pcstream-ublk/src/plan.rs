@@ -15,7 +15,7 @@ use crate::table::{PAGE_BYTES, Use};
 pub const PARTS_AT_ONCE: usize = 8;
 /// Times that a part is tried again. What the kernel lacks it may lack for a while, and a file system takes no error lightly.
 const ATTEMPTS: u8 = 100;
-/// The kernel lacks something, such as memory, for now.
+/// Errors of a kernel that is short of memory or of requests: another try may succeed.
 const SHORTAGES: [i32; 2] = [-libc::EAGAIN, -libc::ENOMEM];
 
 /// What is asked for.

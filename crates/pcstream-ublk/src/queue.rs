@@ -255,7 +255,7 @@ impl Queue {
     }
 }
 
-/// Whether the kernel only lacks something for now, or has completions that are to be taken first.
+/// Whether another try may succeed: the kernel is short of something, or has completions that are to be taken first.
 fn is_shortage(error: &io::Error) -> bool {
     [Some(libc::EAGAIN), Some(libc::EBUSY)].contains(&error.raw_os_error())
 }
