@@ -5,15 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pcstream_placement::SchemeFactory;
-use pcstream_replay::addresses::AddressSet;
 use pcstream_replay::budget::{Footprint, Touched};
 use pcstream_replay::recorded::{self, RecordedError};
-use pcstream_replay::space::{Pack, Space, SpaceSettings, Used};
-use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan, groups};
+use pcstream_replay::space::{Space, SpaceSettings, Used};
+use pcstream_replay::{Fitted, LaneResult, Plan, groups, plan};
 use pcstream_report::human::{bytes, percent};
 use pcstream_report::space::discards_matter;
 use pcstream_report::{About, ChangedSpace, Simulation, TraceInfo, json};
-use pcstream_ssd::{Density, DeviceSettings, Devices};
+use pcstream_ssd::{Density, Devices};
 use pcstream_system::memory;
 use pcstream_trace::{Batch, Event, Op, TraceError, TraceReader};
 use pyo3::prelude::*;
@@ -97,22 +96,10 @@ impl Run<'_> {
         let pages = space.as_ref().map_or(meta.device.pages, |space| space.logical_pages);
         let devices = device.devices(Some(pages))?;
         let clock = self.options.clock(&devices.profile);
-        let on = |device: &DeviceSettings| space.as_ref().map_or(device.clone(), |space| space.on(device));
-        let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
-            clock: clock.clone(),
-            ..LaneSpec::new(scheme.clone(), on(device))
-        };
-        let lane = &lane;
-        let lanes =
-            schemes.iter().flat_map(|scheme| devices.settings.iter().map(move |device| lane(scheme, device)));
-        let prefill = match (self.options.prefill, &space) {
-            (Some(share), _) => {
-                pcstream_replay::plan::first_pages(devices.profile.device.logical_pages, share)
-            }
-            (None, Some(space)) => space.prefill.clone(),
-            (None, None) => meta.prefilled.clone(),
-        };
-        let plan = Plan { lanes: lanes.collect(), prefill, density: Density::Dense, without_devices: false };
+        let lanes = plan::lanes(&schemes, &devices.settings, clock.as_ref(), space.as_ref());
+        let logical_pages = devices.profile.device.logical_pages;
+        let prefill = plan::prefill(self.options.prefill, space.as_ref(), &meta.prefilled, logical_pages);
+        let plan = Plan { lanes, prefill, density: Density::Dense, without_devices: false };
         Ok((space, plan, devices))
     }
 
@@ -122,14 +109,18 @@ impl Run<'_> {
             return Ok(None);
         }
         let meta = self.reader.meta();
-        let written = if settings.needs_survey() { self.survey()? } else { AddressSet::default() };
-        let peak_live = match settings.pack {
-            Some(Pack::Live(_)) => self.peak_live(&written, settings.no_discard)?,
-            _ => 0,
-        };
-        let used = Used { written, peak_live };
+        let used = if settings.needs_survey() { self.survey()? } else { Used::default() };
         let space = Space::new(settings, &used, &meta.prefilled, meta.device.pages, capacity);
         space.map(Some).map_err(errors::argument)
+    }
+
+    fn survey(&self) -> PyResult<Used> {
+        let mut watch = self.stop.watch();
+        let (settings, prefilled) = (self.options.space(), &self.reader.meta().prefilled);
+        let used = recorded::used(|| self.batches(None), settings, prefilled, |_, _| watch());
+        let used = used.map_err(|error: RecordedError<TraceError>| errors::recorded(&error))?;
+        self.stop.check()?;
+        Ok(used)
     }
 
     /// The trace's batches, changed and cut, until something ends the run.
@@ -141,23 +132,6 @@ impl Run<'_> {
         });
         let pieces = batches.flat_map(|batch| batch.map_or_else(|error| vec![Err(error)], pieces));
         pieces.take_while(move |_| !stop.asked())
-    }
-
-    fn survey(&self) -> PyResult<AddressSet> {
-        let mut watch = self.stop.watch();
-        let written = recorded::written(self.batches(None), |_| watch());
-        let written = written.map_err(|error: RecordedError<TraceError>| errors::recorded(&error))?;
-        self.stop.check()?;
-        Ok(written)
-    }
-
-    fn peak_live(&self, written: &AddressSet, without_discards: bool) -> PyResult<u64> {
-        let mut watch = self.stop.watch();
-        let pages = (written, &self.reader.meta().prefilled[..]);
-        let peak = recorded::peak_live(self.batches(None), pages, without_discards, |_| watch());
-        let peak = peak.map_err(|error: RecordedError<TraceError>| errors::recorded(&error))?;
-        self.stop.check()?;
-        Ok(peak)
     }
 
     /// What the program remarks beside losses and sizes.
@@ -192,7 +166,7 @@ impl Run<'_> {
             Footprint::new(&plan.lanes, host_pages, None).map_err(|error| errors::replay(&error))?;
         // Packed addresses leave nothing untouched.
         if footprint.total() > available && self.options.space().pack.is_none() {
-            let touched = Touched::new(&self.survey()?, &plan.prefill, host_pages);
+            let touched = Touched::new(&self.survey()?.written, &plan.prefill, host_pages);
             let touched = Footprint::new(&plan.lanes, host_pages, Some(&touched));
             footprint = touched.map_err(|error| errors::replay(&error))?;
         }

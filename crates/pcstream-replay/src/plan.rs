@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
-use pcstream_placement::Future;
-use pcstream_ssd::Density;
+use pcstream_placement::{Future, SchemeFactory};
+use pcstream_ssd::{Density, DeviceSettings};
 use pcstream_trace::{Extent, Lba};
 
+use crate::device::Clock;
 use crate::error::ReplayError;
 use crate::lane::LaneSpec;
 use crate::replay::Replay;
+use crate::space::Space;
 
 /// Lanes, and what is on their devices before counting.
 #[derive(Clone, Debug, Default)]
@@ -71,9 +73,35 @@ impl Plan {
     }
 }
 
-/// The first pages of an address space, as a share of it, for a prefill; nothing where they are less than a page.
-pub fn first_pages(logical_pages: u64, share: f64) -> Vec<Extent> {
-    let pages = (logical_pages as f64 * share) as u64;
-    let extent = Extent { lba: Lba(0), pages };
-    if pages == 0 { Vec::new() } else { vec![extent] }
+/// Every scheme on each of the devices, in this order, with the addresses of the space that the trace was moved to, if it was.
+pub fn lanes(
+    schemes: &[Arc<dyn SchemeFactory>],
+    devices: &[DeviceSettings],
+    clock: Option<&Clock>,
+    space: Option<&Space>,
+) -> Vec<LaneSpec> {
+    let on = |device: &DeviceSettings| space.map_or(device.clone(), |space| space.on(device));
+    let lane = |scheme: &Arc<dyn SchemeFactory>, device| LaneSpec {
+        clock: clock.cloned(),
+        ..LaneSpec::new(scheme.clone(), on(device))
+    };
+    schemes.iter().flat_map(|scheme| devices.iter().map(move |device| lane(scheme, device))).collect()
+}
+
+/// What is on a device of `logical_pages` before counting: this share of it, from its first page on. Without a share,
+/// what was on the recorded device, `prefilled`, or what is left of it in the space that the trace was moved to.
+pub fn prefill(
+    share: Option<f64>,
+    space: Option<&Space>,
+    prefilled: &[Extent],
+    logical_pages: u64,
+) -> Vec<Extent> {
+    match (share, space) {
+        (None, Some(space)) => space.prefill.clone(),
+        (None, None) => prefilled.to_vec(),
+        (Some(share), _) => match (logical_pages as f64 * share) as u64 {
+            0 => Vec::new(),
+            pages => vec![Extent { lba: Lba(0), pages }],
+        },
+    }
 }

@@ -14,7 +14,6 @@ use pcstream_placement::Future;
 use pcstream_placement::future::FutureBuilder;
 use pcstream_trace::{Batch, Event, Extent, Op};
 
-use crate::addresses::AddressSet;
 use crate::classes::{Class, Classes};
 use crate::error::ReplayError;
 use crate::occupied::Occupied;
@@ -30,6 +29,8 @@ const READ_AHEAD: usize = 8;
 pub enum Pass {
     /// Finding out which pages are written.
     Survey,
+    /// Finding out how many of them hold data at once.
+    LiveData,
     /// Finding out when each page dies, for schemes that look ahead.
     LookAhead,
     /// The simulation.
@@ -87,33 +88,41 @@ where
     Ok(Recorded { replay, damage, future: plan.future() })
 }
 
-/// The pages that a trace writes; `progress` gets the number of events just done. Of a damaged trace, what can be read.
-pub fn written<E: Error + Send>(
-    batches: impl Iterator<Item = Result<Batch, E>> + Send,
-    mut progress: impl FnMut(usize),
-) -> Result<AddressSet, RecordedError<E>> {
-    let mut written = AddressSet::default();
-    for_each_batch(batches, |batch| {
+/// What a trace writes to; the peak of live data only if `settings` ask for it. `prefilled` had data in before. `open` and
+/// `progress` are those of [`replay`]. Of a damaged trace, what can be read.
+pub fn used<I, E>(
+    open: impl Fn() -> I,
+    settings: SpaceSettings,
+    prefilled: &[Extent],
+    mut progress: impl FnMut(Pass, usize),
+) -> Result<Used, RecordedError<E>>
+where
+    I: Iterator<Item = Result<Batch, E>> + Send,
+    E: Error + Send,
+{
+    let mut used = Used::default();
+    for_each_batch(open(), |batch| {
         let writes = batch.events.iter().filter(|event| event.op == Op::Write);
-        writes.for_each(|event| written.add(event.lba.0, u64::from(event.pages)));
-        progress(batch.events.len());
+        writes.for_each(|event| used.written.add(event.lba.0, u64::from(event.pages)));
+        progress(Pass::Survey, batch.events.len());
         Ok(())
     })?;
-    Ok(written)
+    if matches!(settings.pack, Some(Pack::Live(_))) {
+        let whole = SpaceSettings { pack: Some(Pack::Addresses(1.0)), fill: None, ..settings };
+        // A trace that writes nothing has nothing to be packed.
+        if let Ok(space) = Space::new(whole, &used, prefilled, 0, None) {
+            used.peak_live = peak_live(open(), &space, |events| progress(Pass::LiveData, events))?;
+        }
+    }
+    Ok(used)
 }
 
-/// The most pages that hold data at once, of those that a trace writes and that `prefilled` had data in before.
-/// `without_discards`: as if the trace had none.
-pub fn peak_live<E: Error + Send>(
+/// The most pages that hold data at once in a space that has an address for each that is ever written.
+fn peak_live<E: Error + Send>(
     batches: impl Iterator<Item = Result<Batch, E>> + Send,
-    (written, prefilled): (&AddressSet, &[Extent]),
-    without_discards: bool,
+    space: &Space,
     mut progress: impl FnMut(usize),
 ) -> Result<u64, RecordedError<E>> {
-    let whole = SpaceSettings { pack: Some(Pack::Addresses(1.0)), fill: None, no_discard: without_discards };
-    let used = Used { written: written.clone(), peak_live: 0 };
-    // A trace that writes nothing has nothing to be packed.
-    let Ok(space) = Space::new(whole, &used, prefilled, 0, None) else { return Ok(0) };
     let occupied = Occupied::new(space.address_pages).map_err(pcstream_ssd::GeometryError::from);
     let mut occupied = occupied.map_err(ReplayError::from)?;
     space.prefill.iter().for_each(|extent| occupied.fill(extent.lba.0, extent.pages));

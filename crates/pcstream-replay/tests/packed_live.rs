@@ -45,9 +45,7 @@ fn batches(batch: &Batch) -> impl Iterator<Item = Result<Batch, Infallible>> + S
 
 /// What the crate finds out of a trace beforehand.
 fn used(batch: &Batch, prefilled: &[Extent]) -> Used {
-    let written = recorded::written(batches(batch), |_| {}).unwrap();
-    let peak_live = recorded::peak_live(batches(batch), (&written, prefilled), false, |_| {}).unwrap();
-    Used { written, peak_live }
+    recorded::used(|| batches(batch), LIVE, prefilled, |_, _| {}).unwrap()
 }
 
 /// The trace on a host that gives a page the address that was freed last, or a new one; and how many it needs. No two

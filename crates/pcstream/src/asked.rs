@@ -9,7 +9,6 @@ use pcstream_report::settings::{GivenFile, Settings};
 use crate::args::{FitArgs, MeasureArgs, SchemeOptions, SimulationArgs};
 use crate::failure::Failure;
 use crate::small_file;
-use crate::values::Prefill;
 
 /// What `args` and `fit` ask for.
 pub fn settings(args: &SimulationArgs, fit: &FitArgs) -> Result<Settings, Failure> {
@@ -32,10 +31,7 @@ pub fn settings_of(
         rules: options.rules.as_deref().map(rules).transpose()?,
         table_bytes: options.table_bytes,
         load_table: options.load_table.as_deref().map(table).transpose()?,
-        prefill: match measure.prefill {
-            Prefill::Trace => None,
-            Prefill::Fraction(share) => Some(share),
-        },
+        prefill: measure.prefill.share(),
         pack: fit.pack,
         pack_live: fit.pack_live,
         fill: fit.fill,

@@ -6,12 +6,11 @@ use pcstream_replay::Clock;
 use pcstream_ssd::request::paper_superblock_pages;
 use pcstream_ssd::timing::Arrivals;
 use pcstream_ssd::{Base, DeviceRequest, DeviceSettings, Devices, GcDestination, Profile, Spare};
-use pcstream_trace::{Extent, Meta, PAGE_BYTES};
+use pcstream_trace::PAGE_BYTES;
 
 use crate::args::{DeviceArgs, MeasureArgs};
 use crate::device_file::DeviceFile;
 use crate::failure::Failure;
-use crate::values::Prefill;
 
 /// Logical capacity where nothing gives one: 8 GiB.
 const DEFAULT_LOGICAL_PAGES: u64 = 8 << 18;
@@ -150,14 +149,6 @@ pub fn roomy(logical_pages: u64, streams: u8, seed: u64) -> DeviceSettings {
         gc_destination: GcDestination::Own,
         seed,
         ..DeviceSettings::default()
-    }
-}
-
-/// What is on the device of `logical_pages` before counting.
-pub fn prefill(prefill: Prefill, meta: &Meta, logical_pages: u64) -> Vec<Extent> {
-    match prefill {
-        Prefill::Trace => meta.prefilled.clone(),
-        Prefill::Fraction(share) => pcstream_replay::plan::first_pages(logical_pages, share),
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use pcstream_placement::Future;
 use pcstream_replay::groups;
-use pcstream_replay::recorded::{self, Pass, Recorded, RecordedError};
-use pcstream_replay::space::{Pack, Space, SpaceSettings, Used};
+use pcstream_replay::recorded::{self, Pass, Recorded};
+use pcstream_replay::space::{Space, SpaceSettings, Used};
 use pcstream_replay::{Class, Fitted, Plan};
 use pcstream_report::space::ChangedSpace;
 use pcstream_trace::{Batch, Event, TraceError, TraceReader};
@@ -110,30 +110,16 @@ impl<'a> Fitting<'a> {
     /// Finds out which pages the trace writes, once, and how many of them live at once where that is asked for.
     fn survey(&mut self) -> Result<(), Failure> {
         if self.used.is_none() {
-            let written = self.surveyed(|progress| recorded::written(self.recorded(), progress))?;
-            let peak_live = match self.settings.pack {
-                Some(Pack::Live(_)) => self.surveyed(|progress| {
-                    let pages = (&written, &self.reader.meta().prefilled[..]);
-                    recorded::peak_live(self.recorded(), pages, self.settings.no_discard, progress)
-                })?,
-                _ => 0,
-            };
-            self.used = Some(Used { written, peak_live });
+            let mut bars = Bars::new(self.reader, self.ui);
+            let prefilled = &self.reader.meta().prefilled;
+            let advance = |pass, events| bars.advance(pass, events);
+            let used = recorded::used(|| self.recorded(), self.settings, prefilled, advance);
+            let used = used.map_err(|error| failure(error, self.reader))?;
+            bars.finish(None);
+            self.interrupt.check()?;
+            self.used = Some(used);
         }
         Ok(())
-    }
-
-    /// What a pass over the trace finds out.
-    fn surveyed<T>(
-        &self,
-        pass: impl FnOnce(&mut dyn FnMut(usize)) -> Result<T, RecordedError<TraceError>>,
-    ) -> Result<T, Failure> {
-        let mut bars = Bars::new(self.reader, self.ui);
-        let found = pass(&mut |events| bars.advance(Pass::Survey, events));
-        let found = found.map_err(|error| failure(error, self.reader))?;
-        bars.finish(None);
-        self.interrupt.check()?;
-        Ok(found)
     }
 
     /// Runs a part of a plan; `future` is learned if a lane needs it and it is not known.

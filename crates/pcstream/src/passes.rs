@@ -28,6 +28,7 @@ impl Bars {
             self.clear();
             let what = match pass {
                 Pass::Survey => "surveying",
+                Pass::LiveData => "surveying live data",
                 Pass::LookAhead => "looking ahead",
                 Pass::Simulate => "simulating",
             };

@@ -13,11 +13,11 @@ use pcstream_placement::SchemeFactory;
 use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Recorded};
 use pcstream_replay::space::Space;
-use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
+use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan, plan};
 use pcstream_report::settings::Settings;
 use pcstream_report::space::ChangedSpace;
 use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo, geometry, human};
-use pcstream_ssd::{Density, DeviceSettings, Devices};
+use pcstream_ssd::{Density, Devices};
 use pcstream_trace::{Meta, TraceError, TraceReader};
 
 use crate::args::{ContextsArgs, FitArgs, SchemeOptions, SimulateArgs, SimulationArgs};
@@ -31,7 +31,7 @@ use crate::learned_table::TableFile;
 use crate::passes::{Bars, failure, refused};
 use crate::schemes;
 use crate::ui::{self, JsonSink, Ui};
-use crate::values::{Prefill, Schemes};
+use crate::values::Schemes;
 use crate::whole_file::all_different;
 
 /// Contexts in the table that follows the schemes in `run`.
@@ -73,17 +73,9 @@ impl Planned {
         let pages = space.map_or_else(|| device_pages(meta), |space| Ok(space.logical_pages))?;
         let Devices { settings, profile, shrunk_from } = template.devices(Some(pages))?;
         let clock = device::clock(&args.measure, &profile);
-        let on = |device: &DeviceSettings| space.map_or(device.clone(), |space| space.on(device));
-        let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
-            clock: clock.clone(),
-            ..LaneSpec::new(scheme.clone(), on(device))
-        };
-        let lanes = schemes.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
-        let prefill = match (args.measure.prefill, space) {
-            (Prefill::Trace, Some(space)) => space.prefill.clone(),
-            (prefill, _) => device::prefill(prefill, meta, profile.device.logical_pages),
-        };
-        let lanes: Vec<LaneSpec> = lanes.collect();
+        let lanes = plan::lanes(schemes, &settings, clock.as_ref(), space);
+        let logical_pages = profile.device.logical_pages;
+        let prefill = plan::prefill(args.measure.prefill.share(), space, &meta.prefilled, logical_pages);
         let density = density(&lanes)?;
         let plan = Plan { lanes, prefill, density, without_devices: false };
         let (seed, device) = (profile.device.seed, template.origin());

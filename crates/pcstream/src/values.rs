@@ -20,6 +20,16 @@ pub enum Prefill {
     Fraction(f64),
 }
 
+impl Prefill {
+    /// The share of the address space, if it is given.
+    pub fn share(self) -> Option<f64> {
+        match self {
+            Prefill::Trace => None,
+            Prefill::Fraction(share) => Some(share),
+        }
+    }
+}
+
 impl FromStr for Prefill {
     type Err = String;
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_placement::{Configured, Environment, SchemeFactory};
-use pcstream_replay::{LaneSpec, ReplayError};
+use pcstream_replay::{LaneSpec, ReplayError, plan};
 use pcstream_ssd::{DeviceSettings, Devices};
 use pcstream_trace::{Extent, Meta, TraceReader};
 use twox_hash::XxHash3_64;
@@ -27,7 +27,6 @@ use crate::fitted::Fitting;
 use crate::lists::List;
 use crate::passes::refused;
 use crate::schemes::Variant;
-use crate::values::Prefill;
 
 /// One run, and where it stands on the grid.
 pub struct Run {
@@ -147,10 +146,8 @@ impl Grid {
         self.left_out.extend(refused.into_iter().map(|why| format!("{}, {why}", in_words(point))));
         if !known {
             let logical_pages = devices[0].profile.device.logical_pages;
-            let prefill = match (args.measure.prefill, fitting.space()) {
-                (Prefill::Trace, Some(space)) => space.prefill.clone(),
-                (prefill, _) => device::prefill(prefill, meta, logical_pages),
-            };
+            let share = args.measure.prefill.share();
+            let prefill = plan::prefill(share, fitting.space(), &meta.prefilled, logical_pages);
             self.spaces.push(Space { utilisation: point.utilisation, prefill });
         }
         self.shrunk.extend(
