@@ -109,7 +109,7 @@ agent:
 libpcstream: target/libpcstream.so target/libpcstream.so.0
 target/libpcstream.so: libpcstream/pcstream.c libpcstream/pcstream.h libpcstream/answers.h
 	mkdir -p target
-	$(CC) -O2 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden -Wl,-soname,libpcstream.so.0 -o $@ libpcstream/pcstream.c
+	$(CC) -O2 -Wall -Wextra $(if $(filter 1,$(PCSTREAM_WERROR)),-Werror) -shared -fPIC -fvisibility=hidden -Wl,-soname,libpcstream.so.0 -o $@ libpcstream/pcstream.c
 target/libpcstream.so.0: target/libpcstream.so
 	ln -sf libpcstream.so $@
 
