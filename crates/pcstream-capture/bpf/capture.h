@@ -69,7 +69,7 @@ __noinline u64 capture(struct workspace *ws)
 				return key;
 			}
 		}
-		/* Code without rules: what comes before it is worth more than a guess, unless there is nothing. */
+		/* Code without rules: two exact frames are better than a guess. */
 		if (end == WALK_DEPTH || end == WALK_OUTERMOST || ws->found >= 2 || unwind)
 			mode = end == WALK_OUTERMOST ? UNWIND_EXACT : UNWIND_CUT;
 	}

@@ -21,8 +21,8 @@
  *   on_exit          the end of a process that made pages dirty
  *   on_fork          a followed process starts another (followed.h)
  *   on_bio           requests: writes with owner, file page and context; discards, flushes, reads
- *   on_placed_bio    the same, and writes are given a stream (streams.h); one of the two is loaded, for to call a module's
- *                    function keeps the module from being removed
+ *   on_placed_bio    the same, and writes are given a stream (streams.h). Only one of the two is loaded: a program that calls
+ *                    a function of a module pins the module
  *
  * Some kernels have other hooks for on_uring_submit and on_prctl, which user space names when it loads them.
  *

@@ -20,8 +20,9 @@ static __always_inline bool room_for_stacks(void)
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 2;
 }
 
-/* What the rest of a walk can depend on in a piece of the stack: code, and the stack's own addresses, which most words that are addresses
- * at all are. Places on the stack count from `frame_sp`, so threads on one path agree. A function that bpf_loop calls, because Linux 6.1 refuses what some compilers make of such a loop: it is entered in its middle. */
+/* What the rest of a walk can depend on in a piece of the stack: addresses of code and of the stack itself. Places on the stack count
+ * from `frame_sp`, so threads on one path agree. bpf_loop calls this function: some compilers make a loop that is entered in its middle,
+ * which Linux 6.1 refuses. */
 static long hash_piece(u64 piece, struct workspace **at)
 {
 	struct workspace *ws = *at;

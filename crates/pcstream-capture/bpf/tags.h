@@ -12,7 +12,7 @@
  *   claims_pages  a write begins: its pages that are in folios of several pages, and not dirty, are its own
  *
  * Invariants: a tag is used only if it names the file and place that the page has now. The first writer since a page was written back has
- * it. Of a folio of several pages, those that no write was about go to who made the folio dirty.
+ * it. In a folio of several pages, those that no write is about belong to the task that made the folio dirty.
  *
  * Known weaknesses: of a write of more than MAX_CLAIMED pages the others go with their folio (LONG_WRITES); a write that fails keeps
  * what it claimed until it is written; a page that is migrated between dirtying and writeback loses its tag; UNTAGGED_PAGES counts it. Where no tracepoint

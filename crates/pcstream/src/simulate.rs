@@ -122,7 +122,7 @@ pub fn fit<'a>(
     fit_on(&Template::load(&args.device)?, args, fit, reader, ui)
 }
 
-/// The same on a device of which the file was read before: it may be a pipe.
+/// The same with a device file that was read before, because it may be a pipe.
 pub fn fit_on<'a>(
     template: &Template<'_>,
     args: &SimulationArgs,
