@@ -18,11 +18,11 @@ use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian,
     RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, X86_64,
 };
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSection};
 
-use crate::modules::module_data::ModuleData;
+use crate::modules::module_data::{Elf, ModuleData};
 use crate::modules::reading_limits::Allowance;
-use crate::symbols::places::MAX_SEGMENTS;
+use crate::modules::segments::Segments;
 use crate::wire::{RuleKind, UnwindRule};
 
 /// Sections beyond this size are not read: the largest programs have a third of it.
@@ -41,14 +41,7 @@ pub struct CallFrames {
     /// An index by address; empty if the module has none.
     eh_frame_hdr: Vec<u8>,
     bases: BaseAddresses,
-    segments: Vec<Segment>,
-}
-
-#[derive(Debug)]
-struct Segment {
-    file_start: u64,
-    file_end: u64,
-    address: u64,
+    segments: Segments,
 }
 
 impl CallFrames {
@@ -56,17 +49,13 @@ impl CallFrames {
     pub fn read(file: &File) -> Option<CallFrames> {
         let allowance = Allowance::default();
         let data = ModuleData::of(file, &allowance);
-        let parsed = object::File::parse(&data).ok()?;
+        let parsed = Elf::parse(&data).ok()?;
         let section = |name: &str| parsed.section_by_name(name);
         let address = |name: &str| section(name).map_or(0, |section| section.address());
         let content = |name: &str| {
             let section = section(name)?;
             (section.size() <= MAX_SECTION_BYTES).then(|| section.data().ok()).flatten().map(<[u8]>::to_vec)
         };
-        let segments = parsed.segments().take(MAX_SEGMENTS).filter_map(|segment| {
-            let (file_start, bytes) = segment.file_range();
-            Some(Segment { file_start, file_end: file_start.checked_add(bytes)?, address: segment.address() })
-        });
         Some(CallFrames {
             eh_frame: content(".eh_frame").filter(|table| !table.is_empty())?,
             eh_frame_hdr: content(".eh_frame_hdr").unwrap_or_default(),
@@ -75,7 +64,7 @@ impl CallFrames {
                 .set_eh_frame_hdr(address(".eh_frame_hdr"))
                 .set_text(address(".text"))
                 .set_got(address(".got")),
-            segments: segments.collect(),
+            segments: Segments::of(&parsed),
         })
     }
 
@@ -86,8 +75,7 @@ impl CallFrames {
 
     /// The rule for the instruction at a file offset.
     pub fn rule_at(&self, file_offset: u64) -> UnwindRule {
-        let address = self.segments.iter().find(|s| (s.file_start..s.file_end).contains(&file_offset));
-        let address = address.and_then(|s| s.address.checked_add(file_offset - s.file_start));
+        let address = self.segments.address_of(file_offset);
         address.and_then(|address| self.rule_of_address(address)).unwrap_or(NO_RULE)
     }
 

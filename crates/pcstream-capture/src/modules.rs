@@ -15,6 +15,7 @@ pub mod module_data;
 pub mod module_file;
 pub(crate) mod open_files;
 pub mod reading_limits;
+pub(crate) mod segments;
 pub mod unwaited;
 
 use std::fs::File;

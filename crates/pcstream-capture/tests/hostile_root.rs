@@ -13,10 +13,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use disk::{Disk, succeed, text};
 use object::ReadRef;
 use pcstream_capture::attach::command_of;
+use pcstream_capture::buffers::{Program, probes_of_running};
 use pcstream_capture::capture::Target;
 use pcstream_capture::modules::module_data::ModuleData;
 use pcstream_capture::modules::reading_limits::Allowance;
@@ -162,6 +164,9 @@ fn locked_file() {
         let (file, allowance) = (File::open(at(name)).expect("it is there"), Allowance::default());
         let data = ModuleData::of(&file, &allowance);
         assert!((&data).read_bytes_at(0, contents.len() as u64) == Ok(&contents), "{name}");
+        let running = [Program { name: "/usr/sbin/mariadbd".into(), file: Arc::new(file) }];
+        let refused = probes_of_running(&["mariadb".to_owned()], &running).expect_err("it is no program");
+        assert!(refused.to_string().contains("is not a program or library"), "{refused}");
     }
     drop(locked);
     succeed("umount", &[&part("merged")]);

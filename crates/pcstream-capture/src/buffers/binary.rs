@@ -6,15 +6,17 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSymbol, ReadRef, SymbolKind};
 
 use super::code::Text;
-use super::contents::{Contents, Elf};
 use super::counted::{self, Argument, Number, Place};
 use super::rules::{Counter, Rule, Rules};
 use super::static_probes::{self, StaticProbe};
 use super::{Probe, Program, open_file, register};
-use crate::symbols::debug_files;
+use crate::modules::module_data::{Elf, ModuleData};
+use crate::modules::reading_limits::Allowance;
+use crate::modules::segments::Segments;
+use crate::symbols::debug_files::debug_file;
 use crate::wire::{BufferKind, BufferRule};
 
 /// `endbr64`: marks where indirect branches may lead. A probe on it costs the kernel a single step of ten microseconds.
@@ -24,32 +26,55 @@ const PROVIDER: &str = "pcstream";
 
 /// An ELF file.
 pub struct Binary {
-    /// For messages, and where debug files may lie beside it.
+    /// For messages.
     path: PathBuf,
+    /// Without links: where debug files, which have the names that were stripped, may lie beside it.
+    real: PathBuf,
     file: Arc<File>,
-    /// With the names that were stripped.
-    debug_file: Option<File>,
 }
 
 /// A binary, and its debug file.
 struct Parsed<'a> {
+    data: &'a ModuleData<'a>,
     binary: Elf<'a>,
+    segments: Segments,
     debug: Option<Elf<'a>>,
+}
+
+impl Parsed<'_> {
+    /// The address of a symbol.
+    fn symbol(&self, name: &str, kind: SymbolKind) -> Option<u64> {
+        let stripped = self.debug.iter().flat_map(|debug| debug.symbols());
+        let mut all = self.binary.symbols().chain(self.binary.dynamic_symbols()).chain(stripped);
+        all.find(|symbol| symbol.is_definition() && symbol.kind() == kind && symbol.name() == Ok(name))
+            .map(|symbol| symbol.address())
+    }
+
+    /// Where the file has what is loaded to an address.
+    fn in_file(&self, address: u64, name: &str) -> Result<u64, String> {
+        let offset = self.segments.offset_of(address);
+        offset.ok_or_else(|| format!("has {name} at {address:#x}, outside of what is loaded"))
+    }
+
+    /// The first instruction of a function that does something.
+    fn after_endbr(&self, address: u64) -> u64 {
+        let first = self.segments.offset_of(address).and_then(|at| self.data.read_bytes_at(at, 4).ok());
+        if first == Some(&ENDBR64) { address.saturating_add(4) } else { address }
+    }
 }
 
 impl Binary {
     /// Opens a binary.
     pub fn open(path: &Path) -> Result<Binary, String> {
         let file = open_file(path).map_err(|error| format!("cannot be read: {error}"))?;
-        // Without links, as debug files are looked for.
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        Ok(Binary { debug_file: debug_file(&file, &real), path: path.to_owned(), file: Arc::new(file) })
+        Ok(Binary { path: path.to_owned(), real, file: Arc::new(file) })
     }
 
     /// A program that runs.
     pub fn of(program: &Program) -> Binary {
         let Program { name, file } = program;
-        Binary { debug_file: debug_file(file, name), path: name.clone(), file: file.clone() }
+        Binary { path: name.clone(), real: name.clone(), file: file.clone() }
     }
 
     /// What messages call it.
@@ -112,20 +137,23 @@ impl Binary {
         let name = format!("{PROVIDER}:{}", probe.name);
         let listeners = match probe.listeners {
             0 => 0,
-            address => in_file(parsed, address, &format!("the listeners of {name}"))?,
+            address => parsed.in_file(address, &format!("the listeners of {name}"))?,
         };
         Ok(Probe { listeners, ..self.probe(parsed, probe.address, &name, rule)? })
     }
 
     fn with_parsed<T>(&self, work: impl FnOnce(&Parsed<'_>) -> Result<T, String>) -> Result<T, String> {
-        let cache = Contents::of(&self.file);
-        let binary = Elf::parse(&cache).map_err(|error| format!("is not a program or library: {error}"))?;
+        let allowance = Allowance::default();
+        let data = ModuleData::of_program(&self.file, &allowance);
+        let binary = Elf::parse(&data).map_err(|error| format!("is not a program or library: {error}"))?;
         if binary.architecture() != object::Architecture::X86_64 {
             return Err(format!("is a program for {:?}, not x86-64", binary.architecture()));
         }
-        let debug_cache = self.debug_file.as_ref().map(Contents::of);
-        let debug = debug_cache.as_ref().and_then(|cache| Elf::parse(cache).ok());
-        work(&Parsed { binary, debug })
+        let debug_file = debug_file(&self.file, &binary, &self.real);
+        let debug_data = debug_file.as_ref().map(|file| ModuleData::of_program(file, &allowance));
+        let debug = debug_data.as_ref().and_then(|data| Elf::parse(data).ok());
+        let segments = Segments::of(&binary);
+        work(&Parsed { data: &data, binary, segments, debug })
     }
 
     fn probes_of(
@@ -138,7 +166,7 @@ impl Binary {
         let mut compiled = rule.compile(kind, page_bytes);
         let (mut places, mut remark) = (Vec::new(), None);
         if let Some(name) = &rule.function {
-            if let Some(address) = symbol(parsed, name, SymbolKind::Text) {
+            if let Some(address) = parsed.symbol(name, SymbolKind::Text) {
                 (places, remark) = self.in_function(parsed, rule, address, compiled);
             }
         } else if let Some(name) = &rule.probe {
@@ -161,7 +189,7 @@ impl Binary {
             return Err(format!("has no {what} {}: another version, {why}", rule.name()));
         }
         let pool = match &rule.page.pool {
-            Some(name) => Some(symbol(parsed, name, SymbolKind::Data).ok_or_else(|| {
+            Some(name) => Some(parsed.symbol(name, SymbolKind::Data).ok_or_else(|| {
                 format!("has no variable {name}: another version, or stripped of its symbols?")
             })?),
             None => None,
@@ -182,7 +210,7 @@ impl Binary {
         address: u64,
         compiled: BufferRule,
     ) -> (Vec<(u64, BufferRule)>, Option<String>) {
-        let start = || vec![(after_endbr(parsed, address), compiled)];
+        let start = || vec![(parsed.after_endbr(address), compiled)];
         let Some(counter) = &rule.counts else { return (start(), None) };
         match self.counting(parsed, rule, address, counter) {
             Ok(places) => {
@@ -208,7 +236,7 @@ impl Binary {
         address: u64,
         counter: &Counter,
     ) -> Result<Vec<Place>, String> {
-        let variable = symbol(parsed, &counter.variable, SymbolKind::Data).ok_or("has no such variable")?;
+        let variable = parsed.symbol(&counter.variable, SymbolKind::Data).ok_or("has no such variable")?;
         let text =
             Text::read(&self.file, &parsed.binary).ok_or("has no call-frame entries that can be read")?;
         let number = rule.page.number.or(rule.page.address).unwrap_or_default();
@@ -225,7 +253,7 @@ impl Binary {
         name: &str,
         rule: BufferRule,
     ) -> Result<Probe, String> {
-        let offset = in_file(parsed, address, name)?;
+        let offset = parsed.in_file(address, name)?;
         Ok(Probe {
             binary: self.path.clone(),
             file: self.file.clone(),
@@ -236,16 +264,6 @@ impl Binary {
             remark: None,
         })
     }
-}
-
-/// Where the file has what is loaded to an address.
-fn in_file(parsed: &Parsed<'_>, address: u64, name: &str) -> Result<u64, String> {
-    let offset = parsed.binary.segments().find_map(|segment| {
-        let (start, bytes) = segment.file_range();
-        let into = address.checked_sub(segment.address())?;
-        (into < bytes).then(|| start.checked_add(into))?
-    });
-    offset.ok_or_else(|| format!("has {name} at {address:#x}, outside of what is loaded"))
 }
 
 /// The rule for a place in a function; `None`: no register can hold the argument there.
@@ -260,27 +278,8 @@ fn rule_at(place: Place, rule: BufferRule) -> Option<BufferRule> {
     })
 }
 
-fn debug_file(file: &File, path: &Path) -> Option<File> {
-    let cache = Contents::of(file);
-    debug_files::debug_file(file, &Elf::parse(&cache).ok()?, path)
-}
-
 fn names(rules: &[Rule]) -> String {
     rules.iter().map(Rule::name).collect::<Vec<_>>().join(", ")
-}
-
-/// The address of a symbol.
-fn symbol(parsed: &Parsed<'_>, name: &str, kind: SymbolKind) -> Option<u64> {
-    let stripped = parsed.debug.iter().flat_map(|debug| debug.symbols());
-    let mut all = parsed.binary.symbols().chain(parsed.binary.dynamic_symbols()).chain(stripped);
-    all.find(|symbol| symbol.is_definition() && symbol.kind() == kind && symbol.name() == Ok(name))
-        .map(|symbol| symbol.address())
-}
-
-/// The first instruction of a function that does something.
-fn after_endbr(parsed: &Parsed<'_>, address: u64) -> u64 {
-    let first = parsed.binary.sections().find_map(|section| section.data_range(address, 4).ok().flatten());
-    address + if first == Some(&ENDBR64) { 4 } else { 0 }
 }
 
 #[cfg(test)]

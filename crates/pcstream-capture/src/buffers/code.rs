@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind};
 
-use super::contents::Elf;
 use super::counted::{Code, Linked};
 use crate::call_frames::CallFrames;
+use crate::modules::module_data::Elf;
 
 /// Functions of libraries that do not return and that functions without an error of their own call.
 const ENDS: [&str; 11] = [

@@ -8,11 +8,10 @@
 //! they say is checked, because an error in them would show as wrong contexts.
 //!
 //! Invariants: a binary is opened once. It is read and probed by that file, whatever comes to its path meanwhile. What is read
-//! of it has a limit (`contents`).
+//! of it has a limit (`modules::module_data`).
 
 mod binary;
 mod code;
-mod contents;
 mod counted;
 mod register;
 pub mod rules;

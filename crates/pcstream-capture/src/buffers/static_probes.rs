@@ -5,8 +5,8 @@
 
 use object::{Object, ObjectSection};
 
-use super::contents::Elf;
 use super::register;
+use crate::modules::module_data::Elf;
 
 /// Notes beyond this are not read.
 const MAX_NOTES_BYTES: u64 = 16 << 20;

@@ -13,23 +13,19 @@
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
-use object::{Object, ReadRef};
+use object::Object;
 
 use crate::modules::build_id;
-use crate::modules::module_data::ModuleData;
+use crate::modules::module_data::Elf;
 use crate::modules::module_file::{open_beside, open_regular};
 
 const DEBUG_FILES: &str = "/usr/lib/debug";
 
 /// The debug file of a module, which was opened at `path`.
-pub(crate) fn debug_file<'d>(
-    file: &File,
-    module: &object::File<'d, impl ReadRef<'d>>,
-    path: &Path,
-) -> Option<File> {
-    let id = module.build_id().ok().flatten()?;
+pub(crate) fn debug_file(file: &File, module: &Elf<'_>, path: &Path) -> Option<File> {
+    let id = build_id(file)?;
     let is_its = |file: &File| build_id(file).is_some_and(|its| its == id);
-    if let Some(file) = open_regular(&by_id(id)?).filter(is_its) {
+    if let Some(file) = open_regular(&by_id(&id)?).filter(is_its) {
         return Some(file);
     }
     let (link, _) = module.gnu_debuglink().ok().flatten()?;
@@ -43,11 +39,7 @@ pub(crate) fn debug_file<'d>(
 }
 
 /// The supplementary file that `debug` names: a module's debug file, or the module `file` itself, which was opened at `path`.
-pub(crate) fn supplementary_file<'d>(
-    file: &File,
-    debug: &object::File<'d, &'d ModuleData<'_>>,
-    path: &Path,
-) -> Option<File> {
+pub(crate) fn supplementary_file(file: &File, debug: &Elf<'_>, path: &Path) -> Option<File> {
     let (link, id) = debug.gnu_debugaltlink().ok().flatten()?;
     let is_its = |file: &File| build_id(file).is_some_and(|its| its == id);
     if let Some(file) = open_regular(&by_id(id)?).filter(is_its) {

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-use crate::modules::module_data::ModuleData;
+use crate::modules::module_data::{Elf, ModuleData};
 use crate::modules::reading_limits::Allowance;
 use crate::symbols::debug_files::debug_file;
 use crate::symbols::demangle::demangled;
@@ -31,11 +31,11 @@ const STEPS_OF_A_BYTE: u64 = 4;
 pub fn names_at(file: &File, path: &Path, offsets: &[u64], allowance: &Allowance) -> Vec<Option<String>> {
     let mut found: Vec<_> = offsets.iter().map(|_| None).collect();
     let data = ModuleData::of(file, allowance);
-    let Ok(module) = object::File::parse(&data) else { return found };
+    let Ok(module) = Elf::parse(&data) else { return found };
     let mut wanted: Vec<Place> = places(&module, offsets);
     if let Some(debug) = debug_file(file, &module, path) {
         let data = ModuleData::of(&debug, allowance);
-        if let Ok(debug) = object::File::parse(&data) {
+        if let Ok(debug) = Elf::parse(&data) {
             from_symbols(debug.symbols(), &mut wanted, allowance);
         }
     }

@@ -6,7 +6,7 @@
 
 use object::{Object, ObjectSection};
 
-use crate::modules::module_data::ModuleData;
+use crate::modules::module_data::Elf;
 use crate::modules::reading_limits::Allowance;
 use crate::symbols::places::{Named, Place};
 
@@ -16,7 +16,7 @@ const MAX_NAME: usize = 4096;
 const STEPS_OF_A_PLACE: u64 = 256;
 
 /// Names places that have no name yet.
-pub fn add<'d>(module: &object::File<'d, &'d ModuleData<'_>>, wanted: &mut [Place], allowance: &Allowance) {
+pub fn add(module: &Elf<'_>, wanted: &mut [Place], allowance: &Allowance) {
     if wanted.iter().all(|place| place.best.is_some()) {
         return;
     }

@@ -18,7 +18,7 @@ use gimli::{DwarfSections, SectionId};
 use object::{CompressionFormat, Object, ObjectSection};
 use thiserror::Error;
 
-use crate::modules::module_data::ModuleData;
+use crate::modules::module_data::{Elf, ModuleData};
 use crate::modules::module_file::open_regular;
 use crate::modules::reading_limits::Allowance;
 use crate::symbols::abbreviations::are_short;
@@ -82,21 +82,21 @@ pub fn lines_at(
     }
     let file = open_regular(path).ok_or(Lack::NotHere)?;
     let data = ModuleData::of(&file, allowance);
-    let module = object::File::parse(&data).map_err(|_| Lack::Changed)?;
+    let module = Elf::parse(&data).map_err(|_| Lack::Changed)?;
     let its_id = module.build_id().ok().flatten().unwrap_or_default();
     if its_id.iter().map(|byte| format!("{byte:02x}")).collect::<String>() != build_id {
         return Err(Lack::Changed);
     }
     let debug = debug_file(&file, &module, path);
     let debug_data = debug.as_ref().map(|debug| ModuleData::of(debug, allowance));
-    let separate = debug_data.as_ref().and_then(|data| object::File::parse(data).ok());
+    let separate = debug_data.as_ref().and_then(|data| Elf::parse(data).ok());
     let lack = || if allowance.fell_short() { Lack::OverLimit } else { Lack::NoDebugInformation };
     let mut holders = separate.iter().chain([&module]).filter(|file| has_lines(file));
     let found = holders.find_map(|holder| Some((holder, sections_of(holder, allowance)?)));
     let (holder, sections) = found.ok_or_else(lack)?;
     let shared = supplementary_file(&file, holder, path);
     let shared_data = shared.as_ref().map(|shared| ModuleData::of(shared, allowance));
-    let shared = shared_data.as_ref().and_then(|data| object::File::parse(data).ok());
+    let shared = shared_data.as_ref().and_then(|data| Elf::parse(data).ok());
     let shared = shared.as_ref().and_then(|shared| sections_of(shared, allowance));
     let dwarf = sections.borrow_with_sup(shared.as_ref(), |section| Metered::new(section, allowance));
     if !(are_short(&dwarf) && dwarf.sup().is_none_or(are_short)) {
@@ -129,24 +129,17 @@ fn source_at(context: &Context<Metered<'_>>, address: u64) -> Option<Source> {
 }
 
 /// What lines are made of; `None` if it cannot be read, or is too large.
-fn sections_of<'d>(
-    file: &object::File<'d, &'d ModuleData<'_>>,
-    allowance: &Allowance,
-) -> Option<DwarfSections<Vec<u8>>> {
+fn sections_of(file: &Elf<'_>, allowance: &Allowance) -> Option<DwarfSections<Vec<u8>>> {
     DwarfSections::load(|id| section(file, id, allowance).ok_or(())).ok()
 }
 
-fn has_lines<'d>(file: &object::File<'d, &'d ModuleData<'_>>) -> bool {
+fn has_lines(file: &Elf<'_>) -> bool {
     let has = |id: SectionId| file.section_by_name(id.name()).is_some_and(|section| section.size() > 0);
     has(SectionId::DebugInfo) && has(SectionId::DebugLine)
 }
 
 /// A section's contents, uncompressed; empty if there is no such section, or no need of it.
-fn section<'d>(
-    file: &object::File<'d, &'d ModuleData<'_>>,
-    id: SectionId,
-    allowance: &Allowance,
-) -> Option<Vec<u8>> {
+fn section(file: &Elf<'_>, id: SectionId, allowance: &Allowance) -> Option<Vec<u8>> {
     use SectionId::{DebugLoc, DebugLocLists, DebugMacinfo, DebugMacro, DebugTypes};
     if [DebugLoc, DebugLocLists, DebugMacinfo, DebugMacro, DebugTypes].contains(&id) {
         return Some(Vec::new());

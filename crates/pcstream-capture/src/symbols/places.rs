@@ -2,12 +2,8 @@
 
 use std::rc::Rc;
 
-use object::{Object, ObjectSegment};
-
-use crate::modules::module_data::ModuleData;
-
-/// Programs have ten; more are searched for nothing.
-pub const MAX_SEGMENTS: usize = 1024;
+use crate::modules::module_data::Elf;
+use crate::modules::segments::Segments;
 
 /// A place whose function is wanted.
 #[derive(Debug)]
@@ -47,15 +43,10 @@ impl Named {
 }
 
 /// The places in the order of their addresses.
-pub fn places<'d>(module: &object::File<'d, &'d ModuleData<'_>>, offsets: &[u64]) -> Vec<Place> {
-    let segments: Vec<_> =
-        module.segments().take(MAX_SEGMENTS).map(|s| (s.file_range(), s.address())).collect();
-    let place = |(of, &offset): (usize, &u64)| {
-        let inside =
-            |&((start, bytes), _): &((u64, u64), u64)| offset.checked_sub(start).is_some_and(|at| at < bytes);
-        let ((start, _), address) = segments.iter().copied().find(inside)?;
-        Some(Place { address: address.checked_add(offset - start)?, of, best: None })
-    };
+pub fn places(module: &Elf<'_>, offsets: &[u64]) -> Vec<Place> {
+    let segments = Segments::of(module);
+    let place =
+        |(of, &offset): (usize, &u64)| Some(Place { address: segments.address_of(offset)?, of, best: None });
     let mut places: Vec<_> = offsets.iter().enumerate().filter_map(place).collect();
     places.sort_unstable_by_key(|place| place.address);
     places
