@@ -200,7 +200,7 @@ static REGISTRY: &[SchemeInfo] = &[
     online("baseline", "everything to the default stream S0", default::<BaselineParams>),
     online("manual", "rules that a person wrote: path, name, kind, program -> stream", default::<ManualParams>),
     online("hints", "what the program asked for: write hints (F_SET_RW_HINT) and write streams", default::<HintsParams>),
-    online("autostream-mq", "AutoStream multi-queue (after SYSTOR'17): access counts of 1 MiB chunks, as in BlueDBM", default::<MqParams>),
+    online("autostream-mq", "AutoStream multi-queue (after SYSTOR'17): access counts of 1 MiB chunks", default::<MqParams>),
     online("autostream-sfr", "AutoStream SFR (SYSTOR'17): sequentiality, frequency, recency of chunks", default::<SfrParams>),
     online("sequential", "a stream for each sequential pattern, found in the device (HotStorage'14)", default::<SequentialParams>),
     online("fstream", "file-system kinds: journal, inodes, directories, bitmaps (FAST'18)", default::<FStreamParams>),
@@ -341,7 +341,7 @@ mod tests {
         );
         assert_eq!(
             configure("autostream-mq:bdbm").unwrap_err().to_string(),
-            "scheme 'autostream-mq' has no reading 'bdbm'; its readings are default, chunk-256k, chunk-4m, \
+            "scheme 'autostream-mq' has no reading 'bdbm'; its readings are default, bluedbm, chunk-256k, chunk-4m, \
              scaled, sepbit, keeping, keeping-scaled, before-promotion, halving, halving-pages, halving-scaled"
         );
         assert_eq!(

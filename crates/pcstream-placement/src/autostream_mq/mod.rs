@@ -15,8 +15,8 @@
 //!
 //! Known weaknesses: blind to append-only and write-once data, whose addresses say nothing. If the stream
 //! is read after promotion and demotion keeps the count (`sepbit`, `keeping`), the next access undoes a
-//! demotion before it can be seen, and a chunk that was hot once stays hot. One node of 32 bytes per chunk
-//! touched, never evicted.
+//! demotion before it can be seen, and a chunk that was hot once stays hot. So it does behind a hot head, if
+//! accesses do not move chunks to the tail (`bluedbm`). One node of 32 bytes per chunk touched, never evicted.
 
 mod params;
 
@@ -306,6 +306,22 @@ mod tests {
             placements(&mut scheme, &write(l, 1));
         }
         assert_eq!((scheme.demotions, scheme.expiry, scheme.hottest_count), (1, 4, 3));
+    }
+
+    /// Ten chunks are hot, then the first is written once for every 5,000 writes of the others, which stay hot.
+    #[test]
+    fn a_chunk_cools_down_beside_hot_ones() {
+        let default = || MqParams { chunk_pages: Chunk::Page, ..MqParams::default() };
+        let last = |params: MqParams| {
+            let hot = (0..20_000u64).map(|i| i % 10);
+            let cooled = (0..200_000u64).map(|i| if i % 5_000 == 0 { 0 } else { 1 + i % 9 });
+            let lbas: Vec<u64> = hot.chain(cooled).chain([1, 0]).collect();
+            streams(params, &lbas)[lbas.len() - 2..].to_vec()
+        };
+        let [hot, cooled] = last(default())[..] else { unreachable!("two were asked for") };
+        assert_eq!((hot, cooled), (4, 1));
+        let bluedbm = MqParams { requeue: MqRequeue::LevelChange, ..default() };
+        assert_eq!(last(bluedbm), [4, 4], "it stays behind a head that is hot");
     }
 
     /// With pages as clock, writes of 8 pages to the same chunks are 8 units apart.

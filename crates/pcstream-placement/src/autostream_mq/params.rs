@@ -64,8 +64,8 @@ pub enum MqClock {
     Pages,
 }
 
-/// Parameters of `autostream-mq`. The default is BlueDBM's reading: of the public implementations the one where a demotion takes
-/// effect, so that chunks cool down.
+/// Parameters of `autostream-mq`. The default is BlueDBM's reading, where a demotion takes effect, but for `requeue`: only the head
+/// of a queue is looked at, so a queue has to be in order of last access for every chunk to cool down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MqParams {
     /// Pages of a chunk; 256 (1 MiB), as in SepBIT and BlueDBM, whatever the device's superblock.
@@ -97,7 +97,7 @@ impl Default for MqParams {
             span: Span::FirstChunk,
             demotion: MqDemotion::AboveLowest,
             count: MqCount::Keep,
-            requeue: MqRequeue::LevelChange,
+            requeue: MqRequeue::EveryAccess,
             hottest: MqHottest::SearchFromTop,
             clock: MqClock::Accesses,
         }
@@ -112,7 +112,6 @@ impl MqParams {
             read: MqRead::AfterPromotion,
             span: Span::EachChunk,
             demotion: MqDemotion::EveryQueue,
-            requeue: MqRequeue::EveryAccess,
             hottest: MqHottest::NextInQueue,
             ..MqParams::default()
         }
@@ -135,7 +134,7 @@ impl Parameters for MqParams {
         parameter!(MqParams, span, Span::CHOICES, "which chunks of a write count", "BlueDBM; SepBIT: each-chunk"),
         parameter!(MqParams, demotion, MqDemotion::CHOICES, "which queues lose their expired head", "BlueDBM; SepBIT: every-queue"),
         parameter!(MqParams, count, MqCount::CHOICES, "what a demotion does to the count of a chunk", "SepBIT and BlueDBM; halve is this project's"),
-        parameter!(MqParams, requeue, MqRequeue::CHOICES, "when an access moves a chunk to its queue's tail", "BlueDBM; SepBIT: every-access"),
+        parameter!(MqParams, requeue, MqRequeue::CHOICES, "when an access moves a chunk to its queue's tail", "SepBIT; BlueDBM: level-change"),
         parameter!(MqParams, hottest, MqHottest::CHOICES, "who sets the expiry after the hottest chunk was demoted", "BlueDBM; SepBIT: next-in-queue"),
         parameter!(MqParams, clock, MqClock::CHOICES, "what the clock counts", "SepBIT and BlueDBM"),
     ];
@@ -146,6 +145,7 @@ impl Parameters for MqParams {
         let halving = || MqParams { count: MqCount::Halve, ..sepbit() };
         vec![
             ("default", default()),
+            ("bluedbm", MqParams { requeue: MqRequeue::LevelChange, ..default() }),
             ("chunk-256k", MqParams { chunk_pages: Chunk::Pages(64), ..default() }),
             ("chunk-4m", MqParams { chunk_pages: Chunk::Pages(1024), ..default() }),
             ("scaled", MqParams { chunk_pages: Chunk::Scaled, ..default() }),
