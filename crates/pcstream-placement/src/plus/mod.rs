@@ -1,7 +1,7 @@
 //! pcstream-plus: PCStream on the history of pages, too. Ours; docs/pcstream-plus.md explains it.
 //!
 //! Idea: a program context says what kind of data a write is, and the earlier lifetimes of the same page
-//! say how hot this piece of it is. `predictor` learns, for each context, whether the second helps, and
+//! say how hot this piece of it is. `predictor` learns what each says of a write's lifetime, and
 //! predicts the logarithm of a write's lifetime and how far it scatters. `clustering` groups predictions
 //! so that streams tell most about when their pages die. This file keeps what is known of every page.
 //!
@@ -59,13 +59,11 @@ pub struct PlusParams {
     pub history: bool,
     /// Whether names of files tell writes apart.
     pub names: bool,
-    /// Whether a context predicts alone where history and names predict no better.
-    pub gate: bool,
 }
 
 impl Default for PlusParams {
     fn default() -> Self {
-        PlusParams { max_bytes: 64 << 20, open_share: OPEN_SHARE, history: true, names: true, gate: true }
+        PlusParams { max_bytes: 64 << 20, open_share: OPEN_SHARE, history: true, names: true }
     }
 }
 
@@ -76,7 +74,6 @@ impl Parameters for PlusParams {
         parameter!(PlusParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project"),
         parameter!(PlusParams, history, "true, false", "whether the earlier lifetimes of a page tell writes apart", "this project"),
         parameter!(PlusParams, names, "true, false", "whether names of files tell writes apart", "this project"),
-        parameter!(PlusParams, gate, "true, false", "whether a context predicts alone where history and names predict no better", "this project"),
     ];
 
     fn reads_addresses(&self, _: u32) -> bool {
@@ -198,7 +195,7 @@ impl PcStreamPlus {
             pages: Extents::new(bytes),
             regions: vec![0; REGIONS],
             ended: Ended::default(),
-            predictor: Predictor::new(params.gate),
+            predictor: Predictor::default(),
             clustering: Clustering::new(streams),
             streams,
             placed: ById::default(),
@@ -311,7 +308,6 @@ impl Scheme for PcStreamPlus {
         vec![
             ("reclusterings", self.clustering.changes()),
             ("contexts_known", self.predictor.contexts() as u64),
-            ("contexts_trusting_history", self.predictor.trusting_history() as u64),
             ("origins", self.predictor.sets() as u64),
             ("origins_refused", self.predictor.refused()),
             ("live_pages", self.pages.live_pages()),

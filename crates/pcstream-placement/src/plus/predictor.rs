@@ -4,9 +4,7 @@
 //! context with history, context alone. The narrow ones predict better, but only once they have seen enough. So the
 //! widest is the start, and each narrower one moves the prediction by as much as it knows (a shrinkage
 //! estimator: n observations against [`PRIOR`] of the wider key). History is the logarithm of how long
-//! this page's earlier data lived, in whole octaves. Where a context's history predicts worse than the
-//! context alone, as for copy-on-write files, a running comparison of both errors closes the gate and
-//! the context alone decides.
+//! this page's earlier data lived, in whole octaves.
 //!
 //! A distinct triple of keys is a [`Set`]; a page keeps its set, and when it dies, all three learn.
 //!
@@ -26,14 +24,6 @@ const PRIOR: f32 = 16.0;
 const ENOUGH: u32 = 50;
 /// A key forgets with this weight, once it has seen its inverse.
 const KEY_RATE: f32 = 0.02;
-/// The errors of both predictions are averaged more slowly, so that the gate does not flutter.
-const GATE_RATE: f32 = 0.005;
-/// Comparisons before the gate may open.
-const GATE_AFTER: u32 = 64;
-/// The gate opens where history leaves no more than this share of the squared error.
-const GATE_SHARE: f32 = 0.85;
-/// Observations of a context before it is compared.
-const COMPARE_AFTER: u32 = 8;
 
 /// log2 of a lifetime, 0 and 1 pages being 0; linear between powers of two.
 #[inline]
@@ -60,29 +50,6 @@ impl Key {
         let error = lifetime - self.mean;
         self.mean += rate * error;
         self.deviation += rate * (error.abs() - self.deviation);
-    }
-}
-
-/// A context: its key, and whether history predicts better than it.
-#[derive(Clone, Copy, Default)]
-struct Context {
-    key: Key,
-    compared: u32,
-    error_of_context: f32,
-    error_of_history: f32,
-}
-
-impl Context {
-    fn gains_by_history(&self) -> bool {
-        self.compared >= GATE_AFTER && self.error_of_history <= GATE_SHARE * self.error_of_context
-    }
-
-    fn compare(&mut self, lifetime: f32, with_history: f32) {
-        self.compared = self.compared.saturating_add(1);
-        let rate = (1.0 / self.compared as f32).max(GATE_RATE);
-        let (context, history) = (lifetime - self.key.mean, lifetime - with_history);
-        self.error_of_context += rate * (context * context - self.error_of_context);
-        self.error_of_history += rate * (history * history - self.error_of_history);
     }
 }
 
@@ -120,9 +87,7 @@ pub(crate) struct Prediction {
 /// All that was learned.
 #[derive(Default)]
 pub(crate) struct Predictor {
-    /// All keys of a write predict, however well its context does alone.
-    ungated: bool,
-    contexts: Vec<Context>,
+    contexts: Vec<Key>,
     keys: Vec<Key>,
     sets: Vec<Set>,
     context_index: FxHashMap<u32, u16>,
@@ -132,15 +97,6 @@ pub(crate) struct Predictor {
 }
 
 impl Predictor {
-    /// Knows nothing. With a gate, a context predicts alone where narrower keys predict no better.
-    pub(crate) fn new(gate: bool) -> Predictor {
-        Predictor { ungated: !gate, ..Predictor::default() }
-    }
-
-    fn trusts_history(&self, context: &Context) -> bool {
-        self.ungated || context.gains_by_history()
-    }
-
     /// The set of a write; `None` if there are too many contexts.
     #[inline]
     pub(crate) fn set(&mut self, origin: Origin) -> Option<SetId> {
@@ -166,7 +122,7 @@ impl Predictor {
         let next = self.contexts.len() as u16;
         let number = *self.context_index.entry(context).or_insert(next);
         if number == next {
-            self.contexts.push(Context::default());
+            self.contexts.push(Key::default());
         }
         let with_history = self.key((context, history, 0));
         let with_name = (name != 0).then(|| self.key((context, history, name)));
@@ -195,11 +151,6 @@ impl Predictor {
         self.contexts.len()
     }
 
-    /// Contexts whose pages' history predicts better than they do.
-    pub(crate) fn trusting_history(&self) -> usize {
-        self.contexts.iter().filter(|c| self.trusts_history(c)).count()
-    }
-
     /// Writes that needed a set too many.
     pub(crate) fn refused(&self) -> u64 {
         self.refused
@@ -208,40 +159,26 @@ impl Predictor {
     /// Data of a set lived for so many octaves.
     pub(crate) fn learn(&mut self, set: SetId, lifetime: f32) {
         let Set { context, keys } = self.sets[usize::from(set.0)];
-        let with_history = self.with_history(set).0;
-        let context = &mut self.contexts[usize::from(context)];
-        if context.key.n >= COMPARE_AFTER {
-            context.compare(lifetime, with_history);
-        }
-        context.key.learn(lifetime);
+        self.contexts[usize::from(context)].learn(lifetime);
         keys.into_iter().flatten().for_each(|key| self.keys[usize::from(key)].learn(lifetime));
     }
 
-    /// How long data of a set will live; `None` if nothing of its context died yet.
+    /// How long data of a set will live: each narrower key weighs what it has seen. `None` if nothing of the context died yet.
     #[inline]
     pub(crate) fn predict(&self, set: SetId) -> Option<Prediction> {
-        let context = &self.contexts[usize::from(self.sets[usize::from(set.0)].context)];
-        if context.key.n == 0 {
+        let Set { context, keys } = self.sets[usize::from(set.0)];
+        let wide = self.contexts[usize::from(context)];
+        if wide.n == 0 {
             return None;
         }
-        let (lifetime, deviation) = match self.trusts_history(context) {
-            true => self.with_history(set),
-            false => (context.key.mean, context.key.deviation),
-        };
-        // Of a normal distribution, the standard deviation is 1.25 mean deviations.
-        Some(Prediction { lifetime, spread: (1.25 * deviation).max(0.5) })
-    }
-
-    /// Lifetime and mean deviation by all keys of a set: each narrower one weighs what it has seen.
-    fn with_history(&self, set: SetId) -> (f32, f32) {
-        let Set { context, keys } = self.sets[usize::from(set.0)];
-        let wide = self.contexts[usize::from(context)].key;
-        keys.into_iter().flatten().fold((wide.mean, wide.deviation), |(mean, deviation), key| {
-            let key = self.keys[usize::from(key)];
+        let of_keys = keys.into_iter().flatten().map(|key| self.keys[usize::from(key)]);
+        let (lifetime, deviation) = of_keys.fold((wide.mean, wide.deviation), |(mean, deviation), key| {
             let seen = key.n.min(ENOUGH) as f32;
             let share = seen / (seen + PRIOR);
             (mean + share * (key.mean - mean), deviation + share * (key.deviation - deviation))
-        })
+        });
+        // Of a normal distribution, the standard deviation is 1.25 mean deviations.
+        Some(Prediction { lifetime, spread: (1.25 * deviation).max(0.5) })
     }
 }
 
@@ -276,34 +213,19 @@ mod tests {
         );
         let other = p.set(origin(2, 7, 3)).expect("room");
         assert_eq!(p.predict(other), None, "another context says nothing");
-        assert_eq!((p.sets(), p.contexts(), p.trusting_history()), (4, 2, 0));
+        assert_eq!((p.sets(), p.contexts()), (4, 2));
     }
 
     #[test]
-    fn history_is_trusted_where_it_predicts() {
+    fn history_moves_the_prediction_by_what_it_has_seen() {
         let mut p = Predictor::default();
         let sets = [origin(1, 5, 0), origin(1, 12, 0)].map(|o| p.set(o).expect("room"));
         for round in 0..200 {
             p.learn(sets[round % 2], [4.0, 12.0][round % 2]);
         }
-        assert_eq!(p.trusting_history(), 1);
         let lifetimes = sets.map(|s| p.predict(s).expect("known").lifetime);
         // 50 observations against 16 of the context, whose mean is near 8.
         assert!((lifetimes[0] - 5.0).abs() < 0.1 && (lifetimes[1] - 11.0).abs() < 0.1, "{lifetimes:?}");
-    }
-
-    #[test]
-    fn history_that_says_nothing_is_left_out() {
-        let mut p = Predictor::default();
-        let sets = [origin(1, 5, 0), origin(1, 12, 0)].map(|o| p.set(o).expect("room"));
-        for round in 0..400 {
-            p.learn(sets[round % 2], [4.0, 12.0][round / 2 % 2]);
-        }
-        assert_eq!(p.trusting_history(), 0);
-        (0..9).for_each(|_| p.learn(sets[0], 4.0));
-        assert_eq!(p.predict(sets[0]), p.predict(sets[1]));
-        p.ungated = true;
-        assert_ne!(p.predict(sets[0]), p.predict(sets[1]), "without the gate all keys count");
     }
 
     #[test]
