@@ -36,9 +36,8 @@ pub fn man(output: Option<&Path>) -> Result<Status, Failure> {
         ui::print(&String::from_utf8_lossy(&page))?;
         return Ok(Status::Done);
     };
-    write_all(&root, &root, directory).with_context(|| {
-        format!("cannot write man pages into {}; the directory must exist", directory.display())
-    })?;
+    let written = fs::create_dir_all(directory).and_then(|()| write_all(&root, &root, directory));
+    written.with_context(|| format!("cannot write man pages into {}", directory.display()))?;
     Ok(Status::Done)
 }
 

@@ -25,6 +25,15 @@
 mod error;
 mod rocksdb;
 mod sizes;
+/// What stands in a line, as errors show it: the beginning of what is long.
+fn shown(text: &str) -> String {
+    const MOST: usize = 80;
+    match text.char_indices().nth(MOST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{} ... ({} characters in all)", &text[..end], text.chars().count()),
+    }
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -221,7 +230,7 @@ impl Rule {
             }
             for name in value.split(',') {
                 let kind = Kind::ALL.into_iter().find(|k| k.name() == name);
-                let kind = kind.ok_or_else(|| RulesError::Kind { line, found: name.to_owned() })?;
+                let kind = kind.ok_or_else(|| RulesError::Kind { line, found: shown(name) })?;
                 self.kinds |= 1 << kind as u8;
             }
             return Ok(());
@@ -231,7 +240,7 @@ impl Rule {
                 return Err(RulesError::Twice { line, field });
             }
             let sizes = Sizes::parse(value);
-            self.size = Some(sizes.ok_or_else(|| RulesError::Size { line, found: value.to_owned() })?);
+            self.size = Some(sizes.ok_or_else(|| RulesError::Size { line, found: shown(value) })?);
             return Ok(());
         }
         let (slot, of_paths) = match field {
@@ -248,11 +257,8 @@ impl Rule {
             return Err(RulesError::Long { line, field, bytes: value.len() });
         }
         let glob = GlobBuilder::new(value).literal_separator(of_paths).build();
-        let glob = glob.map_err(|e| RulesError::Glob {
-            line,
-            found: value.to_owned(),
-            problem: e.kind().to_string(),
-        })?;
+        let glob =
+            glob.map_err(|e| RulesError::Glob { line, found: shown(value), problem: e.kind().to_string() })?;
         *slot = Some(glob.compile_matcher());
         Ok(())
     }
@@ -265,14 +271,14 @@ fn parse_line(line: usize, text: &str) -> Result<Option<Rule>, RulesError> {
         return Ok(None);
     }
     let Some(arrow) = words.iter().position(|w| w == "->") else {
-        return Err(RulesError::NoArrow { line, found: text.trim().to_owned() });
+        return Err(RulesError::NoArrow { line, found: shown(text.trim()) });
     };
     let (conditions, target) = (&words[..arrow], &words[arrow + 1..]);
     let stream = match target {
         [one] => one.parse::<u8>().ok(),
         _ => None,
     };
-    let stream = stream.ok_or_else(|| RulesError::Stream { line, found: target.join(" ") })?;
+    let stream = stream.ok_or_else(|| RulesError::Stream { line, found: shown(&target.join(" ")) })?;
     let mut rule = Rule { stream, line, conditions: conditions.join(" "), ..Rule::default() };
     if conditions.is_empty() {
         return Err(RulesError::NoCondition { line });
@@ -285,7 +291,7 @@ fn parse_line(line: usize, text: &str) -> Result<Option<Rule>, RulesError> {
         let field = FIELDS.into_iter().find(|f| *f == name && !value.is_empty());
         let field = field.ok_or_else(|| RulesError::Condition {
             line,
-            found: word.clone(),
+            found: shown(word),
             nearest: nearest(name, FIELDS.into_iter().filter(|f| *f != name)),
         })?;
         rule.add(line, field, value)?;

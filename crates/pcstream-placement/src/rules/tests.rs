@@ -239,3 +239,18 @@ fn tiers_of_cassandra_are_known_by_thread_and_size() {
     ];
     assert_eq!(streams, [Some(1), Some(2), Some(3), Some(4)]);
 }
+
+#[test]
+fn errors_show_the_beginning_of_what_is_long() {
+    let long = "x".repeat(20_000);
+    for text in [
+        long.clone(),
+        format!("* -> {long}"),
+        format!("{long} -> 2"),
+        format!("kind={long} -> 2"),
+        format!("size={long} -> 2"),
+    ] {
+        let error = error(&text);
+        assert!(error.len() < 400 && error.contains(" ... (20000 characters in all)"), "{error}");
+    }
+}

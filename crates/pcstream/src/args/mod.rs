@@ -293,7 +293,7 @@ Examples:
         after_help = "Examples:\n  pcstream man | man -l -\n  pcstream man -o /usr/local/share/man/man1"
     )]
     Man {
-        /// Directory for all pages; it must exist
+        /// Directory for all pages; it is made if it is missing
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
     },
