@@ -206,7 +206,8 @@ fn a_curve_over_streams_has_ticks_at_its_points() {
         let points = [1.0, 2.0, 3.0, 5.0, 9.0, 17.0].map(|streams| (streams, 1.5)).to_vec();
         let curves = vec![Curve { scheme: "pcstream".to_owned(), drive: GcDestination::Own, points }];
         let remarks = vec!["Something is to be known.".to_owned()];
-        let by_streams = Some(&Sweep { curves, remarks, ..Sweep::default() });
+        let sweep = Sweep { curves, remarks, ..Sweep::default() };
+        let by_streams = Some(&sweep);
         let Figure { svg, note, .. } = of("waf-over-streams", &Material { by_streams, ..*material });
         assert!(note.ends_with(" Something is to be known."), "{note}");
         let has = |tick: &str| svg.contains(&format!(">{tick}</text>"));
