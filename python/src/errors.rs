@@ -3,7 +3,9 @@
 use std::fmt::Display;
 
 use pcstream_replay::ReplayError;
+use pcstream_replay::budget::NotEnough;
 use pcstream_replay::recorded::RecordedError;
+use pcstream_report::human::bytes;
 use pcstream_trace::TraceError;
 use pyo3::prelude::*;
 
@@ -83,6 +85,13 @@ pub fn recorded(error: &RecordedError<TraceError>) -> PyErr {
 }
 
 /// More memory would be needed.
-pub fn memory(message: String) -> PyErr {
+pub fn memory(NotEnough { needed, available }: NotEnough) -> PyErr {
+    let message = format!(
+        "the simulation needs at least {} of memory, for one scheme at a time, and {} are allowed (three quarters of what is \
+         free, unless memory says otherwise): free some, allow more with memory=, or pack=0.9 for a device that is no larger \
+         than what the trace writes",
+        bytes(needed),
+        bytes(available),
+    );
     exception("NotEnoughMemoryError", message)
 }

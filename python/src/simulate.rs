@@ -5,16 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pcstream_placement::SchemeFactory;
-use pcstream_replay::budget::{Footprint, Touched};
-use pcstream_replay::recorded::{self, RecordedError};
-use pcstream_replay::space::{Space, SpaceSettings, Used};
-use pcstream_replay::{Fitted, LaneResult, Plan, groups, plan};
-use pcstream_report::human::{bytes, percent};
+use pcstream_replay::space::Space;
+use pcstream_replay::{Fit, FitError, Fitted, FrontEnd, LaneResult, Pass, Plan, plan};
+use pcstream_report::human::percent;
 use pcstream_report::space::discards_matter;
 use pcstream_report::{About, ChangedSpace, Simulation, TraceInfo, json};
-use pcstream_ssd::{Density, Devices};
+use pcstream_ssd::Devices;
 use pcstream_system::memory;
-use pcstream_trace::{Batch, Event, Op, TraceError, TraceReader};
+use pcstream_trace::{Batch, Event, Meta, Op, TraceError, TraceReader};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -65,73 +63,82 @@ pub fn simulate(
     }
     let run = Run { reader: &reader, stop: &stop, options: &options };
     let work = || {
-        let (space, plan, devices) = run.plan(factories, &device)?;
-        let fitted = run.run(&plan, space.as_ref())?;
+        let mut fit = Fit::new(run, options.space(), device.logical_pages)?;
+        let (plan, devices) = run.plan(factories, &device, fit.space())?;
+        let groups = fit.groups(&plan, memory::allowed(options.memory))?;
+        let fitted = fit.run(&plan, &groups)?;
         stop.check()?;
-        let (settings, packed) = (options.settings(), options.space().pack.is_some());
-        let space = space.as_ref().map(|space| ChangedSpace::of(space, packed));
+        let space = fit.space().map(ChangedSpace::of);
         let trace = trace_info(path, &reader, fitted.damage.clone());
         let remarks = run.remarks(&fitted.results, &devices);
         let seed = devices.profile.device.seed;
-        texts(About { seed, trace, device: device.origin(), settings, space }, fitted, remarks)
+        texts(
+            About { seed, trace, device: device.origin(), settings: options.settings(), space },
+            fitted,
+            remarks,
+        )
     };
     py.detach(|| forked::run(work, stop.watch()))
 }
 
+/// A simulation that Python asks for.
+#[derive(Clone, Copy)]
 struct Run<'a> {
     reader: &'a TraceReader,
     stop: &'a Stop,
     options: &'a OptionsArg,
 }
 
+impl FrontEnd for Run<'_> {
+    type ReadError = TraceError;
+    type Failure = PyErr;
+
+    fn meta(&self) -> &Meta {
+        self.reader.meta()
+    }
+
+    /// Cut into pieces.
+    fn batches(&self) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
+        let stop = self.stop.clone();
+        let batches = self.reader.batches();
+        let pieces = batches.flat_map(|batch| batch.map_or_else(|error| vec![Err(error)], pieces));
+        pieces.take_while(move |_| !stop.asked())
+    }
+
+    fn progress(&self) -> impl FnMut(Pass, usize) {
+        let mut watch = self.stop.watch();
+        move |_, _| watch()
+    }
+
+    fn check(&self) -> PyResult<()> {
+        self.stop.check()
+    }
+
+    fn failure(&self, error: FitError<TraceError>) -> PyErr {
+        match error {
+            FitError::Recorded(error) => errors::recorded(&error),
+            FitError::Space(error) => errors::argument(error),
+            FitError::Memory { not_enough, .. } => errors::memory(not_enough),
+        }
+    }
+}
+
 impl Run<'_> {
-    /// The changed address space, the plan on it, and its devices.
+    /// The plan on the space that the trace was moved to, if it was, and its devices.
     fn plan(
         &self,
         schemes: Vec<Arc<dyn SchemeFactory>>,
         device: &DeviceArg,
-    ) -> PyResult<(Option<Space>, Plan, Devices)> {
+        space: Option<&Space>,
+    ) -> PyResult<(Plan, Devices)> {
         let meta = self.reader.meta();
-        let space = self.space(device.logical_pages)?;
-        let pages = space.as_ref().map_or(meta.device.pages, |space| space.logical_pages);
+        let pages = space.map_or(meta.device.pages, |space| space.logical_pages);
         let devices = device.devices(Some(pages))?;
         let clock = self.options.clock(&devices.profile);
-        let lanes = plan::lanes(&schemes, &devices.settings, clock.as_ref(), space.as_ref());
+        let lanes = plan::lanes(&schemes, &devices.settings, clock.as_ref(), space);
         let logical_pages = devices.profile.device.logical_pages;
-        let prefill = plan::prefill(self.options.prefill, space.as_ref(), &meta.prefilled, logical_pages);
-        let plan = Plan { lanes, prefill, density: Density::Dense, without_devices: false };
-        Ok((space, plan, devices))
-    }
-
-    fn space(&self, capacity: Option<u64>) -> PyResult<Option<Space>> {
-        let settings = self.options.space();
-        if settings == SpaceSettings::default() {
-            return Ok(None);
-        }
-        let meta = self.reader.meta();
-        let used = if settings.needs_survey() { self.survey()? } else { Used::default() };
-        let space = Space::new(settings, &used, &meta.prefilled, meta.device.pages, capacity);
-        space.map(Some).map_err(errors::argument)
-    }
-
-    fn survey(&self) -> PyResult<Used> {
-        let mut watch = self.stop.watch();
-        let (settings, prefilled) = (self.options.space(), &self.reader.meta().prefilled);
-        let used = recorded::used(|| self.batches(None), settings, prefilled, |_, _| watch());
-        let used = used.map_err(|error: RecordedError<TraceError>| errors::recorded(&error))?;
-        self.stop.check()?;
-        Ok(used)
-    }
-
-    /// The trace's batches, changed and cut, until something ends the run.
-    fn batches(&self, space: Option<&Space>) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
-        let stop = self.stop.clone();
-        let batches = self.reader.batches().map(move |batch| match space {
-            Some(space) => batch.map(|batch| space.change(batch)),
-            None => batch,
-        });
-        let pieces = batches.flat_map(|batch| batch.map_or_else(|error| vec![Err(error)], pieces));
-        pieces.take_while(move |_| !stop.asked())
+        let prefill = plan::prefill(self.options.prefill, space, &meta.prefilled, logical_pages);
+        Ok((Plan { lanes, prefill, ..Plan::default() }, devices))
     }
 
     /// What the program remarks beside losses and sizes.
@@ -156,35 +163,6 @@ impl Run<'_> {
         let others = of_device.chain(schemes.map(|remark| format!("{rules}{remark}")));
         remarks.extend(others.map(|text| ("PcstreamWarning", text)));
         remarks
-    }
-
-    /// In as many passes as memory asks for.
-    fn run(&self, plan: &Plan, space: Option<&Space>) -> PyResult<Fitted> {
-        let available = memory::allowed(self.options.memory);
-        let host_pages = self.reader.meta().totals.host_pages;
-        let mut footprint =
-            Footprint::new(&plan.lanes, host_pages, None).map_err(|error| errors::replay(&error))?;
-        // Packed addresses leave nothing untouched.
-        if footprint.total() > available && self.options.space().pack.is_none() {
-            let touched = Touched::new(&self.survey()?.written, &plan.prefill, host_pages);
-            let touched = Footprint::new(&plan.lanes, host_pages, Some(&touched));
-            footprint = touched.map_err(|error| errors::replay(&error))?;
-        }
-        let groups = footprint.groups(available).map_err(|not_enough| {
-            errors::memory(format!(
-                "the simulation needs at least {} of memory, for one scheme at a time, and {} are allowed (three quarters of \
-                 what is free, unless memory says otherwise): free some, allow more with memory=, or pack=0.9 for a device \
-                 that is no larger than what the trace writes",
-                bytes(not_enough.needed),
-                bytes(available),
-            ))
-        })?;
-        groups::run(plan, footprint.density, groups, |part| {
-            let mut watch = self.stop.watch();
-            let run = recorded::replay(part, || self.batches(space), |_, _| watch());
-            self.stop.check()?;
-            run.map_err(|error| errors::recorded(&error))
-        })
     }
 }
 

@@ -54,7 +54,8 @@ pub struct Footprint {
 }
 
 /// There is not enough memory for a single lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a lane alone takes {needed} bytes of memory, {available} are allowed")]
 pub struct NotEnough {
     /// Bytes that the largest lane takes alone.
     pub needed: u64,

@@ -24,20 +24,39 @@ pub struct Fitted {
     pub damage: Option<String>,
 }
 
-/// Runs groups of the plan's lanes one after another, at least one; `pass` runs a part of the plan over the whole trace. `density` is that of
-/// the devices.
+/// Lanes of a plan that run at once.
+pub struct Groups {
+    /// In the order of the plan; at least one group.
+    pub lanes: Vec<Range<usize>>,
+    /// How their tables are best made.
+    pub density: Density,
+    /// Bytes that all lanes at once would take.
+    pub total: u64,
+}
+
+impl Groups {
+    /// Of at most so many lanes each.
+    pub fn at_most(self, count: usize) -> Groups {
+        let cut = |group: Range<usize>| {
+            let starts = group.clone().step_by(count);
+            starts.map(move |start| start..group.end.min(start + count))
+        };
+        Groups { lanes: self.lanes.into_iter().flat_map(cut).collect(), ..self }
+    }
+}
+
+/// Runs groups of the plan's lanes one after another; `pass` runs a part of the plan over the whole trace.
 pub fn run<E>(
     plan: &Plan,
-    density: Density,
-    groups: Vec<Range<usize>>,
+    groups: &Groups,
     mut pass: impl FnMut(&Plan) -> Result<Recorded, E>,
 ) -> Result<Fitted, E> {
     let (mut results, mut learned, mut last) = (Vec::new(), BTreeMap::new(), None);
     let mut future = None;
-    for group in groups {
+    for group in &groups.lanes {
         drop(last.take());
-        let lanes = plan.lanes[group].to_vec();
-        let mut part = Plan { lanes, density, ..plan.clone() };
+        let lanes = plan.lanes[group.clone()].to_vec();
+        let mut part = Plan { lanes, density: groups.density, ..plan.clone() };
         if let Some(future) = &future {
             part.share_future(future);
         }

@@ -3,7 +3,8 @@
 //!
 //! [`Replay`] runs many lanes (scheme x GC destination x device) over one stream of events; what is
 //! the same for all of them (which lifetimes end, what each context writes) is computed once. A [`Plan`] says what
-//! to run: [`recorded::replay`] runs it on a recorded trace, [`LiveReplay`] while one is recorded.
+//! to run: [`recorded::replay`] runs it on a recorded trace, [`Fit`] in as many passes as memory asks for, and
+//! [`LiveReplay`] while a trace is recorded.
 
 pub mod addresses;
 pub mod budget;
@@ -11,6 +12,7 @@ pub mod checkpoints;
 pub mod classes;
 mod device;
 pub mod error;
+pub mod fit;
 mod follower;
 pub mod groups;
 pub mod lane;
@@ -31,8 +33,9 @@ pub use checkpoints::Progress;
 pub use classes::Class;
 pub use device::Clock;
 pub use error::ReplayError;
+pub use fit::{Fit, FitError, FrontEnd};
 pub use follower::{Follower, Placed};
-pub use groups::Fitted;
+pub use groups::{Fitted, Groups};
 pub use lane::{InternalStreamResult, LaneResult, LaneSpec, StreamResult};
 pub use lifetimes::{Lifetimes, Quartiles};
 pub use live::{LiveReplay, LiveResults};

@@ -179,6 +179,11 @@ impl Space {
         Ok(space)
     }
 
+    /// Whether the pages that the trace writes were moved together.
+    pub fn is_packed(&self) -> bool {
+        self.ranks.is_some()
+    }
+
     /// `device`, with the addresses of the space.
     pub fn on(&self, device: &DeviceSettings) -> DeviceSettings {
         let namespace_pages = (self.address_pages > self.logical_pages).then_some(self.address_pages);

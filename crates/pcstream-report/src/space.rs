@@ -27,10 +27,10 @@ pub struct ChangedSpace {
 }
 
 impl ChangedSpace {
-    /// Of a space that was packed, or not.
-    pub fn of(space: &Space, packed: bool) -> ChangedSpace {
-        let (live_pages, static_pages) = (space.peak_live, space.static_pages);
-        ChangedSpace { packed_pages: packed.then_some(space.used_pages), live_pages, static_pages }
+    /// Of a space.
+    pub fn of(space: &Space) -> ChangedSpace {
+        let packed_pages = space.is_packed().then_some(space.used_pages);
+        ChangedSpace { packed_pages, live_pages: space.peak_live, static_pages: space.static_pages }
     }
 
     /// In words; none if the addresses stay, without static data.

@@ -82,7 +82,7 @@ fn largest(args: &CompareArgs, runs: &[Vec<String>], ui: Ui) -> Result<u64, Fail
         for path in runs.iter().flatten() {
             let reader = simulate::read(Path::new(path))?;
             let fitting = Fitting::new(&reader, &args.fit, None, Interrupt::watch()?, ui)?;
-            largest = largest.max(fitting.space().map_or(0, |space| space.logical_pages));
+            largest = largest.max(fitting.fit.space().map_or(0, |space| space.logical_pages));
         }
     }
     Ok(largest)

@@ -20,7 +20,7 @@ use crate::device_process::OnDevice;
 use crate::failure::Failure;
 use crate::fitted::{self, Fitting};
 use crate::interrupt::Interrupt;
-use crate::passes::{self, Bars};
+use crate::passes;
 use crate::schemes;
 use crate::simulate::Planned;
 use crate::ui::Ui;
@@ -141,13 +141,12 @@ impl<'a> LiveSimulation<'a> {
         let whole = Footprint::new(&planned.plan.lanes, host_pages, None).map_err(passes::refused)?;
         // Schemes that look ahead take memory for each page written, which was not known before.
         if let Some(live) = live.filter(|_| whole.total() <= self.available) {
-            let mut bars = Bars::new(reader, self.ui);
             let batches = || reader.batches().take_while(|_| !interrupt.came());
-            let finished = live.finish(batches, |pass, events| bars.advance(pass, events));
+            let finished = live.finish(batches, passes::progress(reader, self.ui));
             interrupt.check()?;
             let LiveResults { replay, results, damage } =
                 finished.map_err(|error| passes::failure(error, reader))?;
-            bars.finish(damage.as_deref());
+            passes::remark_damage(damage.as_deref(), self.ui);
             return Ok(Simulated { planned, replay, results, damage });
         }
         let fit = FitArgs { memory: Some(self.available), ..FitArgs::default() };

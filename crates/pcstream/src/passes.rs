@@ -9,48 +9,29 @@ use pcstream_trace::{TraceError, TraceReader};
 use crate::failure::Failure;
 use crate::ui::Ui;
 
-/// Progress through the passes over a trace.
-pub struct Bars {
-    ui: Ui,
-    events: u64,
-    shown: Option<(Pass, ProgressBar)>,
-}
-
-impl Bars {
-    /// Nothing is shown until the first pass begins.
-    pub fn new(reader: &TraceReader, ui: Ui) -> Bars {
-        Bars { ui, events: reader.meta().totals.events, shown: None }
-    }
-
-    /// So many more events of a pass are done.
-    pub fn advance(&mut self, pass: Pass, events: usize) {
-        if self.shown.as_ref().is_none_or(|(shown, _)| *shown != pass) {
-            self.clear();
+/// Shows progress through passes over a trace, from the first events on. The bar goes with what is returned.
+pub fn progress(reader: &TraceReader, ui: Ui) -> impl FnMut(Pass, usize) + use<> {
+    let (total, mut shown) = (reader.meta().totals.events, None::<(Pass, ProgressBar)>);
+    move |pass, events| {
+        // The bar of the pass before goes first.
+        shown = shown.take().filter(|(before, _)| *before == pass);
+        let (_, bar) = shown.get_or_insert_with(|| {
             let what = match pass {
                 Pass::Survey => "surveying",
                 Pass::LiveData => "surveying live data",
                 Pass::LookAhead => "looking ahead",
                 Pass::Simulate => "simulating",
             };
-            self.shown = Some((pass, self.ui.progress(what, "events", self.events)));
-        }
-        if let Some((_, bar)) = &self.shown {
-            bar.inc(events as u64);
-        }
+            (pass, ui.progress(what, "events", total))
+        });
+        bar.inc(events as u64);
     }
+}
 
-    /// The end of all passes; says if the trace was damaged.
-    pub fn finish(mut self, damage: Option<&str>) {
-        self.clear();
-        if let Some(damage) = damage {
-            self.ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
-        }
-    }
-
-    fn clear(&mut self) {
-        if let Some((_, bar)) = self.shown.take() {
-            bar.finish_and_clear();
-        }
+/// Says if a trace cannot be read to its end.
+pub fn remark_damage(damage: Option<&str>, ui: Ui) {
+    if let Some(damage) = damage {
+        ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
     }
 }
 

@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_placement::SchemeFactory;
-use pcstream_replay::recorded::Pass;
 use pcstream_replay::survey::{Survey, Surveyor};
-use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
+use pcstream_replay::{Fitted, FrontEnd as _, LaneResult, LaneSpec, Pass, Plan};
 use pcstream_report::pictures::{self, Curve, Material, Sweep};
 use pcstream_report::{Simulation, dropped, human};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, Spare};
@@ -20,7 +19,6 @@ use pcstream_trace::TraceReader;
 use crate::args::{ReportArgs, SchemeOptions};
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
-use crate::passes::Bars;
 use crate::png;
 use crate::schemes;
 use crate::simulate;
@@ -81,7 +79,7 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
     simulate::remark_schemes(&args.simulation, &simulation.results, ui);
     let rows = simulate::rows(&simulation);
-    let surveyed = |density| survey(plan, density, &fitting, simulation.traced_ns(), &reader, ui);
+    let surveyed = |density| survey(plan, density, &fitting, simulation.traced_ns(), &reader);
     let survey = density.map(surveyed).transpose()?;
     let mut curves = Curves {
         schemes: curve_schemes.unwrap_or_default(),
@@ -197,22 +195,20 @@ fn survey(
     fitting: &Fitting,
     traced_ns: u64,
     reader: &TraceReader,
-    ui: Ui,
 ) -> Result<Survey, Failure> {
     let (device, written) = (Surveyor::device(&plan.lanes[0].device), reader.meta().totals.host_pages);
     let mut surveyor = Surveyor::new(&device, density, &plan.prefill, written, traced_ns)
         .map_err(Failure::wrong_arguments)?;
-    let mut bars = Bars::new(reader, ui);
-    for batch in fitting.batches() {
+    let mut progress = fitting.fit.front.progress();
+    for batch in fitting.fit.batches() {
         // Damage has been reported by the replay.
         let Ok(batch) = batch else { break };
         for event in &batch.events {
             surveyor.feed(event).with_context(|| format!("trace {}", reader.path().display()))?;
         }
-        bars.advance(Pass::Survey, batch.events.len());
+        progress(Pass::Survey, batch.events.len());
     }
-    bars.finish(None);
-    fitting.check()?;
+    fitting.fit.front.check()?;
     Ok(surveyor.finish())
 }
 

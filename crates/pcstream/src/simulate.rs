@@ -28,7 +28,7 @@ use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::interrupt::Interrupt;
 use crate::learned_table::TableFile;
-use crate::passes::{Bars, failure, refused};
+use crate::passes::{self, refused};
 use crate::schemes;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Schemes;
@@ -134,7 +134,7 @@ pub fn fit_on<'a>(
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
     let fitting = Fitting::new(reader, fit, template.capacity_pages(), Interrupt::watch()?, ui)?;
-    let mut planned = Planned::of(args, &schemes, template, reader.meta(), fitting.space())?;
+    let mut planned = Planned::of(args, &schemes, template, reader.meta(), fitting.fit.space())?;
     let device = &planned.plan.lanes[0].device;
     if let Some(first) = planned.shrunk_from {
         ui.remark(&geometry::smaller_superblocks(first, device.superblock_pages));
@@ -142,7 +142,7 @@ pub fn fit_on<'a>(
     fitting.remark_size(device, &planned.plan.prefill);
     fitting.remark_addresses(planned.plan.lanes.iter());
     planned.settings = asked::settings(args, fit)?;
-    planned.space = fitting.changed_space();
+    planned.space = fitting.fit.space().map(ChangedSpace::of);
     Ok((fitting, planned))
 }
 
@@ -225,10 +225,9 @@ pub fn rows<'a>(simulation: &Simulation<'a>) -> Vec<ContextRow<'a>> {
 
 /// Runs a trace through a plan, and says if the trace is damaged.
 pub fn replay_trace(plan: &Plan, reader: &TraceReader, ui: Ui) -> Result<Recorded, Failure> {
-    let mut bars = Bars::new(reader, ui);
-    let recorded = recorded::replay(plan, || reader.batches(), |pass, events| bars.advance(pass, events))
-        .map_err(|error| failure(error, reader))?;
-    bars.finish(recorded.damage.as_deref());
+    let recorded = recorded::replay(plan, || reader.batches(), passes::progress(reader, ui))
+        .map_err(|error| passes::failure(error, reader))?;
+    passes::remark_damage(recorded.damage.as_deref(), ui);
     Ok(recorded)
 }
 

@@ -9,7 +9,7 @@ use pcstream_report::space::discards_matter;
 use pcstream_ssd::{DeviceSettings, Geometry};
 use pcstream_trace::Extent;
 
-use super::Fitting;
+use super::{Fitting, Program};
 
 /// What is to be known of schemes for which neighbours matter, on a device packed by live data.
 const SPREAD_ADDRESSES: &str = "neighbouring addresses matter, and are those of the recording; on a device of this size a \
@@ -19,16 +19,17 @@ impl Fitting<'_> {
     /// Says how much was written to how large a device, where that is too little for a result: where the flash of the
     /// simulated `device`, with `prefill` on it, is not even written once.
     pub fn remark_size(&self, device: &DeviceSettings, prefill: &[Extent]) {
-        let (written, traced) = (self.reader.meta().totals.host_pages, self.reader.meta().device.pages);
-        if let (Some(pack), Some(space)) = (self.settings.pack, &self.space) {
+        let Program { reader, ui, .. } = &self.fit.front;
+        let (written, traced) = (reader.meta().totals.host_pages, reader.meta().device.pages);
+        if let (Some(pack), Some(space)) = (self.fit.settings().pack, self.fit.space()) {
             if written < traced {
                 let filled = match space.peak_live {
                     Some(live) => format!("{} of live data at most", page_bytes(live)),
                     None => format!("{} of addresses that are written", page_bytes(space.used_pages)),
                 };
-                self.ui.remark(&format!(
+                ui.remark(&format!(
                     "{}: {} written to {}, simulated as if {} full: {filled}, on {}",
-                    self.reader.path().display(),
+                    reader.path().display(),
                     page_bytes(written),
                     page_bytes(traced),
                     percent(pack.share()),
@@ -42,17 +43,15 @@ impl Fitting<'_> {
         let flash = Geometry::new(device).map_or(0, |geometry| geometry.physical_pages());
         if written + before < flash {
             if written == 0 {
-                let path = self.reader.path().display();
-                return self
-                    .ui
-                    .remark(&format!("{path}: nothing was written, so there is nothing to say of WAF"));
+                let path = reader.path().display();
+                return ui.remark(&format!("{path}: nothing was written, so there is nothing to say of WAF"));
             }
             let more =
                 if before > 0 { format!(", and {} before", page_bytes(before)) } else { String::new() };
-            self.ui.remark(&format!(
+            ui.remark(&format!(
                 "{}: {} written to {} of flash{more}: too little to say anything; --pack 0.9 simulates the addresses that \
                  are written as if they filled 90 % of a device",
-                self.reader.path().display(),
+                reader.path().display(),
                 page_bytes(written),
                 page_bytes(flash),
             ));
@@ -62,21 +61,22 @@ impl Fitting<'_> {
     /// Says what the addresses of a packed device make of a result: which schemes see more of them than such a device has,
     /// and that discards leave it emptier than asked for, or that there are none to leave out.
     pub fn remark_addresses<'l>(&self, lanes: impl Iterator<Item = &'l LaneSpec>) {
-        if self.settings.no_discard && self.reader.meta().totals.discarded_pages == 0 {
-            let path = self.reader.path().display();
-            self.ui.remark(&format!("{path}: --no-discard has no effect: the trace has no discards"));
+        let Program { reader, ui, .. } = &self.fit.front;
+        if self.fit.settings().no_discard && reader.meta().totals.discarded_pages == 0 {
+            let path = reader.path().display();
+            ui.remark(&format!("{path}: --no-discard has no effect: the trace has no discards"));
         }
-        let discards = discards_matter(&self.reader.meta().totals, self.settings.no_discard);
-        match self.settings.pack {
+        let discards = discards_matter(&reader.meta().totals, self.fit.settings().no_discard);
+        match self.fit.settings().pack {
             Some(Pack::Live(_)) => {
                 let reads = |lane: &&LaneSpec| lane.scheme.reads_addresses(lane.device.superblock_pages);
                 let schemes: BTreeSet<&str> = lanes.filter(reads).map(|lane| lane.scheme.name()).collect();
                 if !schemes.is_empty() {
                     let schemes = schemes.into_iter().collect::<Vec<_>>().join(", ");
-                    self.ui.remark(&format!("{schemes}: {SPREAD_ADDRESSES}"));
+                    ui.remark(&format!("{schemes}: {SPREAD_ADDRESSES}"));
                 }
             }
-            Some(Pack::Addresses(share)) if discards => self.ui.remark(&format!(
+            Some(Pack::Addresses(share)) if discards => ui.remark(&format!(
                 "discards leave the device emptier than {}, its share of addresses: --pack-live {share} goes by live data",
                 percent(share)
             )),

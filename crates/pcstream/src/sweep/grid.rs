@@ -138,16 +138,16 @@ impl Grid {
     ) -> Result<Vec<GridCell>, Failure> {
         let known = self.spaces.iter().any(|space| space.utilisation == point.utilisation);
         if !known {
-            fitting.fill(point.utilisation)?;
+            fitting.fit.fill(point.utilisation)?;
         }
         // The same for every utilisation.
-        let pages = fitting.space().map_or(meta.device.pages, |space| space.logical_pages);
+        let pages = fitting.fit.space().map_or(meta.device.pages, |space| space.logical_pages);
         let Made { devices, refused } = devices(&args.grid, point, pages)?;
         self.left_out.extend(refused.into_iter().map(|why| format!("{}, {why}", in_words(point))));
         if !known {
             let logical_pages = devices[0].profile.device.logical_pages;
             let share = args.measure.prefill.share();
-            let prefill = plan::prefill(share, fitting.space(), &meta.prefilled, logical_pages);
+            let prefill = plan::prefill(share, fitting.fit.space(), &meta.prefilled, logical_pages);
             self.spaces.push(Space { utilisation: point.utilisation, prefill });
         }
         self.shrunk.extend(
@@ -158,7 +158,7 @@ impl Grid {
         let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| GridCell {
             utilisation: point.utilisation,
             profile: point.device.profile,
-            settings: fitting.space().map_or(settings.clone(), |space| space.on(&settings)),
+            settings: fitting.fit.space().map_or(settings.clone(), |space| space.on(&settings)),
             clock: device::clock(&args.measure, profile),
         };
         let all = devices.into_iter().flat_map(|Devices { settings, profile, .. }| {

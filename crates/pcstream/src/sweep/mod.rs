@@ -25,6 +25,7 @@ use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::interrupt::Interrupt;
+use crate::passes;
 use crate::schemes;
 use crate::simulate;
 use crate::ui::{self, Ui};
@@ -66,9 +67,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
             .run(&mut fitting);
     ran.map_err(|failure| resumable(failure, &grid, &journal))?;
     let (sheet, damage) = collect(&args.trace, &asked, reader.meta(), (&grid, &journal))?;
-    if let Some(damage) = &damage {
-        ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
-    }
+    passes::remark_damage(damage.as_deref(), ui);
     let bytes = sheet.file(format)?;
     match output {
         Some(output) => output.write(&bytes)?,
@@ -156,10 +155,10 @@ impl Sweep<'_> {
             if runs.is_empty() {
                 continue;
             }
-            fitting.fill(space.utilisation)?;
+            fitting.fit.fill(space.utilisation)?;
             let plan = plan_of(&runs, space);
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-            let groups = fitting.groups(&plan, cores * LANES_PER_CORE)?;
+            let groups = fitting.groups(&plan)?.at_most(cores * LANES_PER_CORE);
             for lanes in &groups.lanes {
                 let runs = &runs[lanes.clone()];
                 let progress = |pass, events: usize| {
@@ -167,7 +166,13 @@ impl Sweep<'_> {
                         bar.inc((events * runs.len()) as u64);
                     }
                 };
-                let recorded = fitting.run_part(groups.part(&plan, lanes.clone()), &mut future, progress)?;
+                let density = groups.density;
+                let mut part = Plan { lanes: plan.lanes[lanes.clone()].to_vec(), density, ..plan.clone() };
+                if let Some(future) = &future {
+                    part.share_future(future);
+                }
+                let recorded = fitting.fit.pass(&part, progress)?;
+                future = future.or_else(|| recorded.future.clone());
                 let results = recorded.replay.results();
                 remarks.extend(pcstream_report::too_few_dies(&results));
                 remarks.extend(simulate::lane_remarks(self.options, &results));
