@@ -5,6 +5,7 @@
 //!
 //! Here is what is decided. Reading, progress, signals and the words of errors are those of the [`FrontEnd`].
 
+use std::collections::BTreeMap;
 use std::error::Error;
 
 use pcstream_ssd::Density;
@@ -180,11 +181,20 @@ impl<F: FrontEnd> Fit<F> {
 
     /// Runs the plan in its groups.
     pub fn run(&self, plan: &Plan, groups: &Groups) -> Result<Fitted, F::Failure> {
-        groups::run(plan, groups, |part| {
+        let (mut results, mut learned) = (Vec::new(), BTreeMap::new());
+        let last = groups::run(plan, groups, &mut None, |part| {
             let run = self.pass(part, self.front.progress())?;
             self.front.damaged(run.damage.as_deref());
+            for result in run.replay.results() {
+                if let Some(table) = run.replay.learned(&result.scheme) {
+                    learned.entry(result.scheme.clone()).or_insert(table);
+                }
+                results.push(result);
+            }
             Ok(run)
-        })
+        })?;
+        let Recorded { replay, damage, .. } = last;
+        Ok(Fitted { results, replay, learned, damage })
     }
 }
 

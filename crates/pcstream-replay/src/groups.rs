@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
+use pcstream_placement::Future;
 use pcstream_ssd::Density;
 
 use crate::lane::LaneResult;
@@ -45,32 +47,26 @@ impl Groups {
     }
 }
 
-/// Runs groups of the plan's lanes one after another; `pass` runs a part of the plan over the whole trace.
+/// Runs groups of the plan's lanes one after another; `pass` runs a part of the plan over the whole trace, and keeps what it
+/// wants of it. The last pass is returned: the replays of others are gone by then. `future` is that of the trace, if it is
+/// known before, and afterwards, if a lane looks ahead.
 pub fn run<E>(
     plan: &Plan,
     groups: &Groups,
+    future: &mut Option<Arc<Future>>,
     mut pass: impl FnMut(&Plan) -> Result<Recorded, E>,
-) -> Result<Fitted, E> {
-    let (mut results, mut learned, mut last) = (Vec::new(), BTreeMap::new(), None);
-    let mut future = None;
+) -> Result<Recorded, E> {
+    let mut last = None;
     for group in &groups.lanes {
         drop(last.take());
         let lanes = plan.lanes[group.clone()].to_vec();
         let mut part = Plan { lanes, density: groups.density, ..plan.clone() };
-        if let Some(future) = &future {
+        if let Some(future) = future {
             part.share_future(future);
         }
         let run = pass(&part)?;
-        let group_results = run.replay.results();
-        for result in &group_results {
-            if let Some(table) = run.replay.learned(&result.scheme) {
-                learned.entry(result.scheme.clone()).or_insert(table);
-            }
-        }
-        results.extend(group_results);
-        future = future.or_else(|| run.future.clone());
+        *future = future.take().or_else(|| run.future.clone());
         last = Some(run);
     }
-    let Recorded { replay, damage, .. } = last.expect("there is at least one group");
-    Ok(Fitted { results, replay, learned, damage })
+    Ok(last.expect("there is at least one group"))
 }

@@ -14,7 +14,7 @@ use std::num::NonZero;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_replay::{Pass, Plan};
+use pcstream_replay::{Pass, Plan, groups};
 use pcstream_report::geometry;
 use pcstream_report::human::counted;
 use pcstream_ssd::Geometry;
@@ -159,20 +159,15 @@ impl Sweep<'_> {
             let plan = plan_of(&runs, space);
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             let groups = fitting.groups(&plan)?.at_most(cores * LANES_PER_CORE);
-            for lanes in &groups.lanes {
-                let runs = &runs[lanes.clone()];
+            let mut rest = &runs[..];
+            groups::run(&plan, &groups, &mut future, |part| {
+                let runs = rest.split_off(..part.lanes.len()).expect("a part of the plan");
                 let progress = |pass, events: usize| {
                     if pass == Pass::Simulate {
                         bar.inc((events * runs.len()) as u64);
                     }
                 };
-                let density = groups.density;
-                let mut part = Plan { lanes: plan.lanes[lanes.clone()].to_vec(), density, ..plan.clone() };
-                if let Some(future) = &future {
-                    part.share_future(future);
-                }
-                let recorded = fitting.fit.pass(&part, progress)?;
-                future = future.or_else(|| recorded.future.clone());
+                let recorded = fitting.fit.pass(part, progress)?;
                 let results = recorded.replay.results();
                 remarks.extend(pcstream_report::too_few_dies(&results));
                 remarks.extend(simulate::lane_remarks(self.options, &results));
@@ -180,7 +175,8 @@ impl Sweep<'_> {
                     (run.key.clone(), Done { results: results::of(result), damage: recorded.damage.clone() })
                 });
                 self.journal.keep(done.collect())?;
-            }
+                Ok::<_, Failure>(recorded)
+            })?;
         }
         bar.finish_and_clear();
         remarks.iter().for_each(|remark| self.ui.remark(remark));
