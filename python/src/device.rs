@@ -2,15 +2,13 @@
 
 use pcstream_report::geometry;
 use pcstream_ssd::profile::KNOWN;
+use pcstream_ssd::request::DEFAULT_LOGICAL_PAGES;
 use pcstream_ssd::timing::TimingSettings;
 use pcstream_ssd::{Base, DeviceRequest, Devices, GcDestination, Profile, Spare, Watermarks};
 use pyo3::prelude::*;
 
 use crate::errors;
 use crate::options::DeviceArg;
-
-/// Logical capacity where nothing gives one: 8 GiB.
-const DEFAULT_LOGICAL_PAGES: u64 = 8 << 18;
 
 impl DeviceArg {
     /// The devices for a trace of `trace_pages`, if there is one.

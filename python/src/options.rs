@@ -4,11 +4,7 @@ use pcstream_replay::Clock;
 use pcstream_replay::space::{Pack, SpaceSettings};
 use pcstream_report::settings::{GivenFile, Settings};
 use pcstream_ssd::Profile;
-use pcstream_ssd::timing::Arrivals;
 use pyo3::prelude::*;
-
-/// Requests outstanding in a closed loop, unless the caller says otherwise.
-const DEFAULT_QUEUE_DEPTH: u32 = 32;
 
 /// `pcstream.Device`.
 #[derive(Debug, FromPyObject)]
@@ -97,8 +93,6 @@ impl OptionsArg {
 
     /// The clock, if there is one.
     pub fn clock(&self, profile: &Profile) -> Option<Clock> {
-        let closed = Arrivals::ClosedLoop { queue_depth: self.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH) };
-        let arrivals = if self.open_loop { Arrivals::OpenLoop } else { closed };
-        self.timing.then(|| Clock { settings: profile.timing.clone(), arrivals })
+        self.timing.then(|| Clock::new(&profile.timing, self.queue_depth, self.open_loop))
     }
 }

@@ -1,6 +1,5 @@
 //! `simulate`: a trace through schemes, as `pcstream simulate` does it.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use pcstream_replay::space::Space;
 use pcstream_replay::{Fit, FitError, Fitted, FrontEnd, LaneResult, Pass, Plan, plan};
 use pcstream_report::human::percent;
 use pcstream_report::space::discards_matter;
-use pcstream_report::{About, ChangedSpace, Simulation, TraceInfo, json};
+use pcstream_report::{About, ChangedSpace, FILES_PER_CONTEXT, Simulation, TraceInfo, json};
 use pcstream_ssd::Devices;
 use pcstream_system::memory;
 use pcstream_trace::{Batch, Event, Meta, Op, TraceError, TraceReader};
@@ -21,9 +20,6 @@ use crate::options::{DeviceArg, OptionsArg};
 use crate::scheme::{self, SchemeArg};
 use crate::stop::Stop;
 use crate::trace::Trace;
-
-/// Files listed per context.
-const FILES_PER_CONTEXT: usize = 10;
 
 /// Pages that a batch writes at most, unless its only event writes more. Some batches are read ahead, and the run ends
 /// behind them: with large writes and many schemes, whole ones take seconds.
@@ -55,12 +51,8 @@ pub fn simulate(
     let stop = Stop::default();
     let factories = scheme::factories(py, schemes, &options, &stop)?;
     let reader = trace.reader.clone();
-    if reader.meta().device.pages == 0 {
-        return Err(errors::argument(format_args!(
-            "{path}: the trace does not say how large its device is (device.pages in meta.json is 0): its recorder ended \
-             before it knew; record again"
-        )));
-    }
+    let known = reader.meta().device_pages();
+    known.map_err(|unknown| errors::argument(format_args!("{path}: {unknown}")))?;
     let run = Run { reader: &reader, stop: &stop, options: &options };
     let work = || {
         let mut fit = Fit::new(run, options.space(), device.logical_pages)?;
@@ -158,9 +150,7 @@ impl Run<'_> {
         let of_device = smaller.into_iter().chain(pcstream_report::too_few_dies(results));
         let of_device = of_device.map(|text| errors::for_python(&text));
         let rules = self.options.rules_name.as_ref().map_or(String::new(), |name| format!("rules {name}: "));
-        let mut said = BTreeSet::new();
-        let schemes = results.iter().flat_map(|lane| &lane.remarks).filter(|remark| said.insert(*remark));
-        let others = of_device.chain(schemes.map(|remark| format!("{rules}{remark}")));
+        let others = of_device.chain(pcstream_report::schemes::remarks(results, &rules));
         remarks.extend(others.map(|text| ("PcstreamWarning", text)));
         remarks
     }

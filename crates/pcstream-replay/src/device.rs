@@ -3,6 +3,9 @@
 use pcstream_ssd::timing::{Arrivals, TimedSsd, TimingError, TimingResults, TimingSettings};
 use pcstream_ssd::{IoError, LogicalPage, Ssd, StreamId};
 
+/// Requests outstanding in a closed loop, unless something else says otherwise.
+const DEFAULT_QUEUE_DEPTH: u32 = 32;
+
 /// How a device is timed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clock {
@@ -10,6 +13,16 @@ pub struct Clock {
     pub settings: TimingSettings,
     /// When requests arrive.
     pub arrivals: Arrivals,
+}
+
+impl Clock {
+    /// Of a device with these speeds. `queue_depth` requests are outstanding at any time, a default number if it is not
+    /// given; or requests arrive at the times of the trace, if it is an open loop.
+    pub fn new(speeds: &TimingSettings, queue_depth: Option<u32>, open_loop: bool) -> Clock {
+        let queue_depth = queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH);
+        let arrivals = if open_loop { Arrivals::OpenLoop } else { Arrivals::ClosedLoop { queue_depth } };
+        Clock { settings: speeds.clone(), arrivals }
+    }
 }
 
 /// A device that writes in parts: one request of the trace is one request of the device, even where it

@@ -55,6 +55,9 @@ pub use verdict::Verdict;
 /// The version of pcstream and, behind a `+`, which sources were compiled; every result tells it.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("PCSTREAM_BUILD"));
 
+/// Files listed per context, where not all are asked for.
+pub const FILES_PER_CONTEXT: usize = 10;
+
 /// What a result says about its origin, beyond what was measured.
 #[derive(Clone, Debug)]
 pub struct About {

@@ -1,7 +1,7 @@
 //! The comparison of schemes as text: the verdict, one row per scheme with the kinds of drive side by
 //! side, and below it what a reader needs to trust or doubt the numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anstyle::Style;
@@ -20,6 +20,13 @@ use crate::{Simulation, VERSION, Verdict, timing};
 const COMMAND_WIDTH: usize = 200;
 const BOLD: Style = Style::new().bold();
 const WARNING: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
+
+/// What schemes remark, once for all drives, such as rules that did nothing; behind `prefix`.
+pub fn remarks(lanes: &[LaneResult], prefix: &str) -> Vec<String> {
+    let mut said = BTreeSet::new();
+    let remarks = lanes.iter().flat_map(|lane| &lane.remarks);
+    remarks.filter(|remark| said.insert(*remark)).map(|remark| format!("{prefix}{remark}")).collect()
+}
 
 /// The whole result of `simulate` as text: the verdict, one table, and what it rests on.
 pub fn text(simulation: &Simulation, layout: Layout) -> String {

@@ -15,6 +15,9 @@ use crate::victim::VictimPolicy;
 /// (FAST'19, section 6.1) would be 12.7 %; a round value near it.
 const DEFAULT_SPARE_FACTOR: f64 = 0.125;
 
+/// Logical capacity where nothing gives one: 8 GiB.
+pub const DEFAULT_LOGICAL_PAGES: u64 = 8 << 18;
+
 /// Superblock over logical capacity: 1.1 GB of 480 GB (FAST'18, section 4).
 const SUPERBLOCK_SHARE: f64 = 0.0023;
 

@@ -163,6 +163,15 @@ impl Meta {
         self.losses.values().copied().fold(0, u64::saturating_add)
     }
 
+    /// The size of the traced device. The error says that the trace does not know it.
+    pub fn device_pages(&self) -> Result<u64, &'static str> {
+        match self.device.pages {
+            0 => Err("the trace does not say how large its device is (device.pages in meta.json is 0): \
+                      its recorder ended before it knew; record again"),
+            pages => Ok(pages),
+        }
+    }
+
     /// Checks what the types do not: names are words, since they are printed as they are; extents are ascending, disjoint,
     /// not empty and on the device. The error says where, what was found and what was expected.
     pub fn check(&self) -> Result<(), String> {

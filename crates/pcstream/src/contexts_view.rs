@@ -8,7 +8,7 @@ use pcstream_report::grouped::{self, Group, GroupBy};
 use pcstream_report::json::SelectionJson;
 use pcstream_report::schemes::loss_lines;
 use pcstream_report::symbols::Names;
-use pcstream_report::{ContextRow, Layout, Simulation, csv, folded, json, one_context};
+use pcstream_report::{ContextRow, FILES_PER_CONTEXT, Layout, Simulation, csv, folded, json, one_context};
 use pcstream_trace::Context;
 
 use crate::args::{ContextsArgs, Outputs, SortBy, ViewArgs};
@@ -17,9 +17,6 @@ use crate::selection::Selection;
 use crate::source_lines;
 use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::{WholeFile, all_different};
-
-/// Files listed per context.
-pub const FILES_PER_CONTEXT: usize = 10;
 
 /// Contexts named where several are meant.
 const CANDIDATES: usize = 5;

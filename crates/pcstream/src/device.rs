@@ -3,20 +3,13 @@
 
 use anyhow::anyhow;
 use pcstream_replay::Clock;
-use pcstream_ssd::request::paper_superblock_pages;
-use pcstream_ssd::timing::Arrivals;
+use pcstream_ssd::request::{DEFAULT_LOGICAL_PAGES, paper_superblock_pages};
 use pcstream_ssd::{Base, DeviceRequest, DeviceSettings, Devices, GcDestination, Profile, Spare};
 use pcstream_trace::PAGE_BYTES;
 
 use crate::args::{DeviceArgs, MeasureArgs};
 use crate::device_file::DeviceFile;
 use crate::failure::Failure;
-
-/// Logical capacity where nothing gives one: 8 GiB.
-const DEFAULT_LOGICAL_PAGES: u64 = 8 << 18;
-
-/// Requests outstanding in a closed loop unless a flag says otherwise.
-const DEFAULT_QUEUE_DEPTH: u32 = 32;
 
 /// All that can be known of a device before its size is.
 pub struct Template<'a> {
@@ -130,9 +123,7 @@ fn request(args: &DeviceArgs) -> DeviceRequest {
 
 /// The clock that the flags ask for.
 pub fn clock(args: &MeasureArgs, profile: &Profile) -> Option<Clock> {
-    let queue_depth = args.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH);
-    let arrivals = if args.open_loop { Arrivals::OpenLoop } else { Arrivals::ClosedLoop { queue_depth } };
-    args.timing.then(|| Clock { settings: profile.timing.clone(), arrivals })
+    args.timing.then(|| Clock::new(&profile.timing, args.queue_depth, args.open_loop))
 }
 
 /// A device on which any number of streams fits and garbage collection costs little: for questions

@@ -2,7 +2,6 @@
 //!
 //! What runs is `pcstream-replay`'s; here are arguments, progress, exit codes and what is printed.
 
-use std::collections::BTreeSet;
 use std::io::ErrorKind::PermissionDenied;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -16,13 +15,13 @@ use pcstream_replay::space::Space;
 use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan, plan};
 use pcstream_report::settings::Settings;
 use pcstream_report::space::ChangedSpace;
-use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo, geometry, human};
+use pcstream_report::{About, ContextRow, FILES_PER_CONTEXT, Layout, Simulation, TraceInfo, geometry, human};
 use pcstream_ssd::{Density, Devices};
 use pcstream_trace::{Meta, TraceError, TraceReader};
 
 use crate::args::{ContextsArgs, FitArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::asked;
-use crate::contexts_view::{FILES_PER_CONTEXT, View};
+use crate::contexts_view::View;
 use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
@@ -169,9 +168,7 @@ pub fn remark_schemes(args: &SimulationArgs, results: &[LaneResult], ui: Ui) {
 /// What schemes remark, once for all drives, such as rules that did nothing.
 pub fn lane_remarks(options: &SchemeOptions, results: &[LaneResult]) -> Vec<String> {
     let flag = options.rules.as_ref().map_or(String::new(), |path| format!("--rules {}: ", path.display()));
-    let mut said = BTreeSet::new();
-    let remarks = results.iter().flat_map(|lane| &lane.remarks);
-    remarks.filter(|remark| said.insert(*remark)).map(|remark| format!("{flag}{remark}")).collect()
+    pcstream_report::schemes::remarks(results, &flag)
 }
 
 /// `pcstream contexts`.
@@ -273,14 +270,7 @@ pub fn open(path: &Path, ui: Ui) -> Result<TraceReader, Failure> {
 
 /// The size of the traced device.
 pub fn device_pages(meta: &Meta) -> Result<u64, Failure> {
-    match meta.device.pages {
-        0 => Err(anyhow!(
-            "the trace does not say how large its device is (device.pages in meta.json is 0): \
-             its recorder ended before it knew; record again"
-        )
-        .into()),
-        pages => Ok(pages),
-    }
+    meta.device_pages().map_err(|unknown| anyhow!(unknown).into())
 }
 
 /// Where a simulation's events came from.
