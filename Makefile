@@ -14,7 +14,7 @@ SCRIPTS = $(shell git grep -lE '^\#(!/bin/(ba)?sh| shellcheck shell=)' -- script
 # C that clang-format lays out. The BPF program has tables of comments, which are laid out by hand.
 C_FILES = $(shell git ls-files '*.c' '*.h' ':!crates/pcstream-capture/bpf')
 
-.PHONY: help setup check test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site uninstall
+.PHONY: help setup check msrv test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site uninstall
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
 	@echo '  make build | lint | package | wheel | test-python | experiments | agent | libpcstream | bench | site | sbom | deb | install, uninstall (PREFIX=/usr/local)'
@@ -30,6 +30,10 @@ demo:
 	scripts/setup demo
 	$(CARGO_BUILD)
 	if [ "$$(id -u)" = 0 ]; then $(PCSTREAM) demo; else sudo $(PCSTREAM) demo; fi
+
+# All but the BPF program with the least compiler that Cargo.toml says. Needs rustup with that toolchain.
+msrv:
+	cargo +$(shell sed -n 's/^rust-version = "\(.*\)"$$/\1.0/p' Cargo.toml) check --locked --workspace --all-targets
 
 check: format-check
 	cargo clippy --locked --all-targets -- -D warnings
