@@ -110,8 +110,11 @@ class Table:
     def markdown(self) -> str:
         """The table and its remarks."""
         rows = [[shown(cell) for cell in row] for row in self.rows]
-        remarks = "".join(f"\n{remark}\n" for remark in self.remarks)
-        return f"# {self.title}\n\n{markdown(self.columns, rows)}\n{remarks}"
+        return f"# {self.title}\n\n{markdown(self.columns, rows)}\n{self.below()}"
+
+    def below(self) -> str:
+        """The remarks."""
+        return "".join(f"\n{remark}\n" for remark in self.remarks)
 
 
 def shown(cell: Any) -> str:
@@ -289,7 +292,7 @@ class Lab:
         return said + (f"\nNo LOG of RocksDB was kept with {', '.join(missing)}: manual takes the preset there.\n" if missing else "")
 
     def write(self, table: Table) -> Path:
-        """The table as Markdown and CSV, what made it as text, and its picture as SVG. Without rows, an earlier run's stay as they are."""
+        """The table as Markdown and CSV, what made it and its remarks as text, and its picture as SVG. Without rows, an earlier run's stay as they are."""
         folder = self.out / "results"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{table.name}.md"
@@ -297,14 +300,15 @@ class Lab:
         left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
         absent = [name for name, count in self.used.items() if not count]
         provenance = self.provenance()
-        text = table.markdown() + self.said_of_manual() + self.said_of_losses() + left_out + f"\n{provenance}\n"
+        said = self.said_of_manual() + self.said_of_losses() + left_out
+        text = table.markdown() + said + f"\n{provenance}\n"
         if not table.rows and has_rows(path.with_suffix(".csv")):
             why = " ".join(missing) or "its workloads gave none."
             print(f"{table.name}: no rows, so {path} stays as it was. {why}", file=sys.stderr)
             return path
         path.write_text(text)
         lacks = f"Lacks: {', '.join(absent)}.\n" if absent else ""
-        path.with_suffix(".txt").write_text(f"{provenance}\n{lacks}")
+        path.with_suffix(".txt").write_text(f"{provenance}\n{lacks}{table.below()}{said}")
         with path.with_suffix(".csv").open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
@@ -355,9 +359,10 @@ def unfit(saved: Path) -> str:
     made, picture = saved.with_suffix(".txt"), saved.with_suffix(".svg")
     if not has_rows(saved) or not made.is_file():
         return f"there are no rows in {saved}, or no {made.name} beside it"
-    provenance, *lacks = made.read_text().splitlines()
+    provenance, *others = made.read_text().splitlines()
+    lacks = next((line for line in others if line.startswith("Lacks: ")), "")
     if lacks:
-        return f"its workloads are not whole. {lacks[0]}"
+        return f"its workloads are not whole. {lacks}"
     if ", full sizes, " not in provenance:
         return "it is not of full sizes"
     if (RESULTS / picture.name).exists() and not picture.is_file():

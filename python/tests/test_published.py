@@ -125,16 +125,17 @@ def test_a_picture_is_published_where_there_is_one(published: Any, results: Path
 
 
 def test_a_run_publishes_what_it_made_if_it_is_whole(published: Any, results: Path, tmp_path: Path) -> None:
-    own = published.lab.Table("own", "Own", ("workload", "waf"), [("sqlite", 1.5)])
+    own = published.lab.Table("own", "Own", ("workload", "waf"), [("sqlite", 1.5)], ["The paper has 1.4."])
     run = published.lab.Lab(tmp_path, False, 3, {})
     run.publishes, run.used = True, {"sqlite": 3, "gcc": 0}
     saved = run.write(own).with_suffix(".txt")
-    assert saved.read_text().endswith("\nLacks: gcc.\n") and not (results / "data").exists()
+    assert saved.read_text().endswith("\nLacks: gcc.\n\nThe paper has 1.4.\n") and not (results / "data").exists()
     run.used = {"sqlite": 3}
     run.write(own)
     assert (results / "data" / "own.csv").read_text() == "workload,waf\nsqlite,1.5\n"
     made = (results / "data" / "own.txt").read_text()
     assert f"commit {run.commit}, " in made and ", full sizes, recordings: sqlite 3, " in made and "Lacks" not in made
+    assert made.endswith("\n\nThe paper has 1.4.\n")
 
 
 def test_saved_results_are_published(published: Any, results: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
