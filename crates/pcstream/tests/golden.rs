@@ -46,11 +46,10 @@ const FULL: [&[&str]; 4] = [
 
 /// Where learned streams cost more than a percent: trace, GC destination, scheme, and WAF over that of `baseline`, rounded
 /// up. docs/scheme-choices.md says why.
-const LOSSES: [(&str, &str, &str, f64); 4] = [
+const LOSSES: [(&str, &str, &str, f64); 3] = [
     ("postgresql", "internal", "pcstream", 1.019),
-    ("postgresql", "internal", "pcstream-plus", 1.014),
     ("postgresql", "shared", "pcstream", 1.035),
-    ("postgresql", "shared", "pcstream-plus", 1.016),
+    ("postgresql", "shared", "pcstream-plus", 1.014),
 ];
 
 fn simulate(trace: &str, flags: &[&str]) -> Vec<Value> {
