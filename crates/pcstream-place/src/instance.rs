@@ -78,6 +78,11 @@ impl Instance {
         Instance::claim_in(Path::new(RUN), device)
     }
 
+    /// The directory of all claims.
+    pub fn directory(&self) -> &Path {
+        self.lock.path().parent().unwrap_or(Path::new(RUN))
+    }
+
     /// Where the holder of the claim hands out its answers to programs.
     pub fn answers(&self) -> PathBuf {
         self.lock.path().with_extension("sock")

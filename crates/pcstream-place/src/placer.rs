@@ -203,13 +203,13 @@ impl Placer {
 mod tests {
     use super::*;
     use crate::sinks::none::Nothing;
-    use crate::testing::{batch, scheme, write};
+    use crate::testing::{batch, locks, scheme, write};
     use pcstream_placement::pcstream::key::KeySource;
     use std::path::Path;
 
     fn placer(table: &Path) -> Result<Placer, TableFileError> {
         let learner = Learner::new(scheme("pcstream")).expect("it places by context");
-        let table = TableFile::new(table, "pcstream", KeySource::Context)?;
+        let table = TableFile::new(table, &locks(), "pcstream", KeySource::Context)?;
         Placer::new("pcstream", learner, Box::new(Nothing), Some(table))
     }
 
@@ -262,7 +262,7 @@ mod tests {
         let saved = std::fs::read(&table).expect("it was saved");
         let begin = |room| {
             let learner = Learner::new(scheme("pcstream")).expect("it places by context");
-            let file = TableFile::new(&table, "pcstream", KeySource::Context)?.with_room(room);
+            let file = TableFile::new(&table, &locks(), "pcstream", KeySource::Context)?.with_room(room);
             Placer::new("pcstream", learner, Box::new(Nothing), Some(file))
         };
         let error = begin(1).err().expect("it has two").to_string();

@@ -3,8 +3,10 @@
 //! Invariants: the file is whole at any time, also after a power cut: a new one is written beside it, synced and renamed.
 //! A table of another scheme or of other keys, a damaged one, or one that somebody else put there meanwhile is not overwritten unread,
 //! unless it comes in the instant between the last look and the renaming.
-//! One placer has it: what another learned on its device would be mixed in. The lock is a file beside it (`lock.rs`), and
-//! somebody who puts a table there needs none.
+//! One placer has it: what another learned on its device would be mixed in. The lock (`lock.rs`) lies in a directory that all
+//! placers share. It is named by the device and inode of the table's directory and by the table's name, so that every path to
+//! a table leads to the same lock. Somebody who puts a table there needs none.
+//! Nothing is kept open where the table lies: its file system can be unmounted. No table is written to what is there then.
 //! Directories that were made for a table go again if no file comes into them.
 
 use std::fs::{File, Metadata};
@@ -13,11 +15,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use pcstream_placement::SavedTable;
 use pcstream_placement::parameter::Value as _;
 use pcstream_placement::pcstream::key::KeySource;
 use pcstream_placement::pcstream::table::ENTRY_BYTES;
 use pcstream_placement::saved_table::{MAX_BYTES, TableError};
+use pcstream_placement::{SavedTable, fnv1a};
 use pcstream_system::trusted_file::{Untrusted, open_regular};
 use thiserror::Error;
 
@@ -62,6 +64,16 @@ pub enum TableFileError {
     /// Somebody put another one there while it was written.
     #[error("the table {path}: another one was put there meanwhile; the next save takes it up", path = path.display())]
     Replaced {
+        /// Where it lies.
+        path: PathBuf,
+    },
+    /// Its file system is not there any more, but another one, or the directory that it was mounted on.
+    #[error(
+        "the table {path}: its file system was unmounted, or another one was mounted over it; what was saved before lies \
+         there",
+        path = path.display()
+    )]
+    Unmounted {
         /// Where it lies.
         path: PathBuf,
     },
@@ -155,6 +167,8 @@ pub struct TableFile {
     written: Vec<u8>,
     /// Contexts in it when it was last read.
     contexts: u64,
+    /// Number of the device that its directory is on.
+    device: u64,
     /// Directories that were made for it, the innermost first.
     made: Vec<PathBuf>,
     /// Keeps other placers out.
@@ -171,8 +185,9 @@ impl Drop for TableFile {
 
 impl TableFile {
     /// A file at `path` for what `scheme` learns of keys of this kind. Makes its directory if that is missing, and checks that
-    /// a file can be made there. Errors also where another placer has it.
-    pub fn new(path: &Path, scheme: &str, key: KeySource) -> Result<TableFile, TableFileError> {
+    /// a file can be made there. Errors also where another placer has it, as locks in the directory `locks` tell, which is
+    /// there.
+    pub fn new(path: &Path, locks: &Path, scheme: &str, key: KeySource) -> Result<TableFile, TableFileError> {
         let mut file = TableFile {
             path: path.to_owned(),
             scheme: scheme.to_owned(),
@@ -181,11 +196,14 @@ impl TableFile {
             stamp: None,
             written: Vec::new(),
             contexts: 0,
+            device: 0,
             made: Vec::new(),
             lock: None,
         };
         drop(file.temporary()?);
-        file.lock = Some(file.locked()?);
+        let directory = file.directory().metadata().map_err(|e| file.error("look at its directory", e))?;
+        file.device = directory.dev();
+        file.lock = Some(file.locked(locks, &directory)?);
         Ok(file)
     }
 
@@ -213,6 +231,7 @@ impl TableFile {
 
     /// What the file holds, if there is one that was not read or written here before. It is checked.
     pub fn read_new(&mut self) -> Result<Option<Vec<u8>>, TableFileError> {
+        self.is_mounted()?;
         let file = match open_regular(&self.path) {
             Ok(file) => file,
             Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -258,6 +277,7 @@ impl TableFile {
         if self.stamp.is_some() && self.written == bytes {
             return Ok(());
         }
+        self.is_mounted()?;
         let mut temporary = self.temporary()?;
         let file = temporary.as_file_mut();
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
@@ -297,11 +317,22 @@ impl TableFile {
         })
     }
 
-    fn locked(&self) -> Result<Lock, TableFileError> {
-        let mut name = std::ffi::OsString::from(".");
-        name.push(self.path.file_name().unwrap_or_default());
-        name.push(".lock");
-        Lock::take(&self.directory().join(name)).map_err(|error| match error {
+    /// Errors: its directory, or what is there instead, is on another device than before.
+    fn is_mounted(&self) -> Result<(), TableFileError> {
+        let there = self.directory().ancestors().find_map(|directory| directory.metadata().ok());
+        match there {
+            Some(there) if there.dev() != self.device => {
+                Err(TableFileError::Unmounted { path: self.path.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The lock of its name in this directory. A name may be as long as that of any file, so its hash stands for it.
+    fn locked(&self, locks: &Path, directory: &Metadata) -> Result<Lock, TableFileError> {
+        let name = fnv1a(self.path.file_name().unwrap_or_default().as_bytes());
+        let name = format!("table-{:x}-{}-{name:016x}.lock", directory.dev(), directory.ino());
+        Lock::take(&locks.join(name)).map_err(|error| match error {
             NotLocked::Held(holder) => TableFileError::Taken { path: self.path.clone(), holder },
             NotLocked::Io(source) => self.error("lock it", source),
         })
@@ -341,7 +372,7 @@ fn escaped(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::scheme;
+    use crate::testing::{locks, scheme};
     use pcstream_placement::{Environment, SchemeFactory as _, configure};
 
     fn learned(name: &str) -> Vec<u8> {
@@ -355,22 +386,24 @@ mod tests {
         built.learned().expect("it learns")
     }
 
+    fn at(path: &Path, key: KeySource) -> Result<TableFile, TableFileError> {
+        TableFile::new(path, &locks(), "pcstream", key)
+    }
+
     #[test]
     fn a_table_comes_back_and_is_read_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("below/t.table");
-        let mut file = TableFile::new(&path, "pcstream", KeySource::Context).expect("it can be made");
+        let mut file = at(&path, KeySource::Context).expect("it can be made");
         assert_eq!(file.read_new().expect("there is none"), None);
         let table = learned("pcstream");
         file.write(&table).expect("it can be written");
         assert_eq!(file.read_new().expect("nothing new"), None);
-        let refused = TableFile::new(&path, "pcstream", KeySource::Context)
-            .expect_err("another one has it")
-            .to_string();
+        let refused = at(&path, KeySource::Context).expect_err("another one has it").to_string();
         let me = format!("process {}", std::process::id());
         assert!(refused.contains("below/t.table") && refused.contains(&me), "{refused}");
         drop(file);
-        let mut file = TableFile::new(&path, "pcstream", KeySource::Context).expect("it is free again");
+        let mut file = at(&path, KeySource::Context).expect("it is free again");
         assert_eq!(file.read_new().expect("it is whole"), Some(table.clone()));
         // Somebody else replaces it.
         let beside = dir.path().join("other");
@@ -391,9 +424,7 @@ mod tests {
     #[test]
     fn a_table_that_is_not_written_leaves_no_directory() {
         let dir = tempfile::tempdir().expect("a directory");
-        let below = |path: &str| {
-            TableFile::new(&dir.path().join(path), "pcstream", KeySource::Context).expect("it can be made")
-        };
+        let below = |path: &str| at(&dir.path().join(path), KeySource::Context).expect("it can be made");
         drop(below("a/b/t.table"));
         assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0);
         // Another one that is still to be written finds or makes its directory.
@@ -408,7 +439,7 @@ mod tests {
     fn tables_of_others_and_damaged_ones_are_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("t.table");
-        let mut file = TableFile::new(&path, "pcstream", KeySource::Context).expect("it can be made");
+        let mut file = at(&path, KeySource::Context).expect("it can be made");
         std::fs::write(&path, learned("pcstream-tree")).expect("written");
         let error = file.read_new().expect_err("of another scheme").to_string();
         assert!(
@@ -427,14 +458,14 @@ mod tests {
             );
         }
         drop(file);
-        let mut file = TableFile::new(&path, "pcstream", KeySource::Executable).expect("it is free");
+        let mut file = at(&path, KeySource::Executable).expect("it is free");
         assert_eq!(file.read_new().expect("of its keys"), Some(by_program));
         std::fs::write(&path, learned("pcstream")).expect("written");
         assert!(
             file.read_new().expect_err("the other way round").to_string().contains("pcstream.key=context")
         );
         drop(file);
-        let mut file = TableFile::new(&path, "pcstream", KeySource::Context).expect("it is free");
+        let mut file = at(&path, KeySource::Context).expect("it is free");
         std::fs::write(&path, "no table").expect("written");
         let error = file.read_new().expect_err("damaged").to_string();
         assert!(error.contains("no saved table") && error.contains("--table"), "{error}");
@@ -447,10 +478,28 @@ mod tests {
             .expect("a pipe");
         let error = file.read_new().expect_err("a pipe, which is not waited for").to_string();
         assert!(error.contains("t.table is not a regular file") && error.contains("--table"), "{error}");
-        let error = TableFile::new(Path::new("/proc/no/t.table"), "pcstream", KeySource::Context)
-            .expect_err("no place")
-            .to_string();
+        let error = at(Path::new("/proc/no/t.table"), KeySource::Context).expect_err("no place").to_string();
         assert!(error.contains("/proc/no/t.table"), "{error}");
+    }
+
+    #[test]
+    fn every_path_to_a_table_leads_to_one_lock_elsewhere() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [tables, link] = ["tables", "link"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&tables).expect("a directory");
+        std::os::unix::fs::symlink(&tables, &link).expect("linked");
+        let long = "n".repeat(255);
+        let first = at(&tables.join(&long), KeySource::Context).expect("nobody has it");
+        for path in [link.join(&long), tables.join("../link/.").join(&long)] {
+            let refused = at(&path, KeySource::Context).expect_err("another one has it");
+            assert!(matches!(refused, TableFileError::Taken { .. }), "{refused}");
+        }
+        drop(at(&tables.join("another"), KeySource::Context).expect("another table"));
+        let open = std::fs::read_dir("/proc/self/fd").expect("it is there").flatten();
+        let open: Vec<_> = open.filter_map(|file| std::fs::read_link(file.path()).ok()).collect();
+        assert!(open.iter().all(|path| !path.starts_with(&tables)), "{open:?}");
+        drop(first);
+        drop(at(&link.join(&long), KeySource::Context).expect("it is free again"));
     }
 
     #[test]

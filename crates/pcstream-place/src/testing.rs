@@ -1,5 +1,7 @@
 //! Small parts of traces, for unit tests.
 
+use std::path::PathBuf;
+
 use pcstream_placement::{Environment, Scheme, find};
 use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Signature};
 
@@ -26,6 +28,11 @@ pub(crate) fn batch(contexts: u32, files: u32, events: Vec<Event>) -> Batch {
 /// A context writes pages of a file.
 pub(crate) fn write(context: u32, file: u32, lba: u64, pages: u32) -> Event {
     Event { context: ContextId(context), file: FileId(file), ..Event::write(lba, pages) }
+}
+
+/// Where the tables of tests are locked: one directory for all, as for placers.
+pub(crate) fn locks() -> PathBuf {
+    std::env::temp_dir()
 }
 
 /// The document has each of these counts in a table of its section.

@@ -232,7 +232,7 @@ mod tests {
     use crate::sinks::none::Nothing;
     use crate::summary::Standing;
     use crate::table_file::TableFile;
-    use crate::testing::{batch, scheme, write};
+    use crate::testing::{batch, locks, scheme, write};
     use pcstream_placement::pcstream::key::KeySource;
 
     fn placer(table: Option<TableFile>) -> Placer {
@@ -264,7 +264,7 @@ mod tests {
     fn the_table_is_saved_at_the_interval() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("t.table");
-        let table = TableFile::new(&path, "pcstream", KeySource::Context).expect("it can be made");
+        let table = TableFile::new(&path, &locks(), "pcstream", KeySource::Context).expect("it can be made");
         let mut worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 1);
         worker.feed(batch(1, 1, vec![write(1, 1, 0, 1)]), Vec::new());
         let began = Instant::now();

@@ -39,6 +39,7 @@ mod testing;
 
 pub use chunks::{Chunk, Span};
 pub use error::SchemeError;
+pub use fnv::fnv1a;
 pub use future::Future;
 pub use level::{LevelRule, LogBase};
 pub use names::nearest;

@@ -56,7 +56,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     options.session.answering = place.answers(&options.session.buffers, &choice, ui);
     options.session.stream_device = place.device.streams_below.map_or(0, DeviceNumber::kernel_dev_t);
     let streams = streams(args, &place, &choice)?;
-    let placer = placer(args, streams, &place, &choice, instance.given(), ui)?;
+    let placer = placer(args, streams, &place, &choice, &instance, ui)?;
     let metrics = metrics::start(&args.metrics, about(&place, &choice), streams, ui)?;
     let (spectator, mailbox, served) = match metrics {
         Some(Parts { spectator, mailbox, served }) => (Some(spectator), Some(mailbox), served),

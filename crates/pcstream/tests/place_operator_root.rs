@@ -1,5 +1,5 @@
-//! `place` as an operator runs it: on a terminal that closes, with a table on a full disk or behind a link, on one of
-//! several mounts, and after a placer that was killed.
+//! `place` as an operator runs it: on a terminal that closes, with a table on a full disk, on the disk that is placed on or
+//! behind a link, on one of several mounts, and after a placer that was killed.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         common::test("place_makes_no_directory_of_a_table_that_is_named", &needs, nowhere),
         common::test("place_refuses_a_link_of_another_user_in_a_shared_directory", &needs, link_of_another),
         common::test("place_goes_on_while_the_file_system_is_mounted_elsewhere", &needs, mounted_twice),
+        common::test("place_lets_go_of_a_table_on_the_file_system", &needs, unmounted_with_table),
         common::test("place_and_doctor_name_hints_that_a_killed_one_left", &needs, left),
     ])
 }
@@ -236,4 +237,33 @@ fn left() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, 5]);
     assert!(!doctor(text(&mount)), "nothing is left");
+}
+
+/// A table on the file system that is placed on keeps nobody from unmounting it. What was saved stays there, and nothing is
+/// written to the directory that it was mounted on. Another placer does not get the table, whatever it calls it.
+fn unmounted_with_table() {
+    let (disk, other) = (ext4(), ext4());
+    let mut bench = Bench::new(&disk);
+    let mounted = disk.mount_point();
+    bench.table = mounted.join("t.table");
+    let placer = bench.start(&["--sink", "hints", "--save-every", "100ms"]);
+    bench.write();
+    wait_for("hints", || bench.hint("log") != 0);
+    wait_for("all lifetimes", || bench.learned() == 3);
+    symlink(&mounted, bench.path("link")).expect("linked");
+    let mut second = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    second.args(["place", "--on", text(&other.mount_point()), "--duration", "1s", "--table"]);
+    let refused = second.arg(bench.path("link/t.table")).output().expect("it starts");
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(said(&refused).contains("in use by another placer"), "{}", said(&refused));
+    bench.stop();
+    succeed("umount", &[text(&mounted)]);
+    let output = placer.wait();
+    let below = fs::read_dir(&mounted).expect("it is there").count();
+    succeed("mount", &[disk.device(), text(&mounted)]);
+    assert_eq!(below, 0, "{}", said(&output));
+    assert_eq!(bench.learned(), 3, "{}", said(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("t.table: its file system was unmounted"), "{}", said(&output));
+    assert!(said(&output).contains("table_saves_failed"), "{}", said(&output));
 }

@@ -7,6 +7,7 @@ use pcstream_capture::capture::{self, CaptureOptions, Target};
 use pcstream_capture::command::TracedOptions;
 use pcstream_capture::session::{Followed, SessionOptions};
 use pcstream_fs::scratch::hidden_file_system;
+use pcstream_place::instance::Instance;
 use pcstream_place::settings::set_for_placing;
 use pcstream_place::sink::SinkInputs;
 use pcstream_place::sinks::Choice;
@@ -75,7 +76,7 @@ pub(super) fn placer(
     streams: u8,
     place: &Site,
     choice: &Choice,
-    given: &Path,
+    instance: &Instance,
     ui: Ui,
 ) -> Result<Placer, Failure> {
     let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
@@ -106,10 +107,10 @@ pub(super) fn placer(
     args.table.as_deref().map_or(Ok(()), has_directory)?;
     let learns = |params: &mut PcStreamParams| (params.key, AttributeTable::room(params.table_bytes));
     let (key, room) = scheme.params_mut().map_or((KeySource::default(), usize::MAX), learns);
-    let table = table.map(|path| table_file(path, name, key, ui)).transpose()?;
+    let table = table.map(|path| table_file(path, instance.directory(), name, key, ui)).transpose()?;
     let table = table.map(|table| table.with_room(room));
     let (directory, device) = (place.mount_point.clone(), place.device.clone());
-    let given = given.to_owned();
+    let given = instance.given().to_owned();
     let sink = (choice.sink.make)(SinkInputs {
         directory,
         device,
@@ -135,11 +136,11 @@ fn has_directory(table: &Path) -> Result<(), Failure> {
 }
 
 /// The table at `path`, or where symbolic links from there lead: it is replaced as a whole, which the links outlive.
-fn table_file(path: &Path, scheme: &str, key: KeySource, ui: Ui) -> Result<TableFile, Failure> {
+fn table_file(path: &Path, locks: &Path, scheme: &str, key: KeySource, ui: Ui) -> Result<TableFile, Failure> {
     let real = whole_file::resolve(path)
         .with_context(|| format!("--table {}", path.display()))
         .map_err(Failure::wrong_arguments)?;
-    let table = TableFile::new(&real, scheme, key).map_err(Failure::failed)?;
+    let table = TableFile::new(&real, locks, scheme, key).map_err(Failure::failed)?;
     if !table.is_there() {
         ui.remark(&format!("the table {} is new", real.display()));
     }
