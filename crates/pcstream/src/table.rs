@@ -26,7 +26,7 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
             let json = read_named(files, names, ui)?;
             ui::show(sink, &json, || saved_tables::tables_text(&json, *top, ui.layout(false)))?;
         }
-        TableAction::Merge { files, output } => merge(files, output, ui)?,
+        TableAction::Merge { files, base, output } => merge(files, base.as_deref(), output, ui)?,
         TableAction::Diff { before, after, factor, top, names, output } => {
             let sink = JsonSink::asked(output)?;
             let (first, second) = (read(before)?, read(after)?);
@@ -44,8 +44,10 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
     Ok(Status::Done)
 }
 
-fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
-    let mut tables = read_all(files)?;
+/// `base` comes first, and counts once.
+fn merge(files: &[PathBuf], base: Option<&Path>, output: &Path, ui: Ui) -> Result<(), Failure> {
+    let files: Vec<PathBuf> = base.into_iter().map(Path::to_owned).chain(files.iter().cloned()).collect();
+    let mut tables = read_all(&files)?;
     for (path, table) in &mut tables {
         let (followed, had_others) = learned_table::without_others(std::mem::take(table));
         *table = followed;
@@ -55,7 +57,10 @@ fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
     }
     of_one_scheme(&tables)?;
     of_one_key(&tables)?;
-    each_once(files)?;
+    each_once(&files)?;
+    if base.is_some() {
+        take_out_base(&mut tables, ui);
+    }
     for (first, second) in alike(&tables) {
         ui.remark(&format!(
             "{first} and {second} hold the same, which counts twice: leave one out if it is a copy"
@@ -80,6 +85,21 @@ fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Leaves of each table what it learned since the first.
+fn take_out_base(tables: &mut [(String, SavedTable)], ui: Ui) {
+    let Some(((_, base), hosts)) = tables.split_first_mut() else { return };
+    for (path, table) in hosts {
+        let (new, again) = table.since(base);
+        *table = new;
+        if again > 0 {
+            ui.remark(&format!(
+                "{path}: {} with fewer samples than in the base: learned again, so they count in full",
+                human::counted(again as u64, "context")
+            ));
+        }
+    }
+}
+
 /// Errors: two are of different schemes, whose contexts have other lifetimes, and often other signatures.
 fn of_one_scheme(tables: &[(String, SavedTable)]) -> Result<(), Failure> {
     let mut known = tables.iter().filter_map(|(path, table)| Some((path, table.scheme()?)));
@@ -102,7 +122,7 @@ fn of_one_key(tables: &[(String, SavedTable)]) -> Result<(), Failure> {
     })
 }
 
-/// Errors: two names are of one file, whose samples would count twice.
+/// Errors: two names are of one file, whose samples would count twice, or not at all.
 fn each_once(files: &[PathBuf]) -> Result<(), Failure> {
     let mut seen: Vec<((u64, u64), &Path)> = Vec::new();
     for path in files {
@@ -110,7 +130,7 @@ fn each_once(files: &[PathBuf]) -> Result<(), Failure> {
         let identity = (about.dev(), about.ino());
         if let Some((_, first)) = seen.iter().find(|(other, _)| *other == identity) {
             return Err(Failure::wrong_arguments(anyhow!(
-                "{} and {} are one file, which would count twice: give each table once",
+                "{} and {} are one file: give each table once",
                 first.display(),
                 path.display()
             )));

@@ -155,6 +155,38 @@ fn only_regular_files_are_tables() {
     refuses(1, &["table", "show", &long], &[&long, "is longer than"]);
 }
 
+/// A host began with the fleet's table: what it has of that counts once, in the base.
+#[test]
+fn what_the_fleet_knows_already_counts_once() {
+    let place = Place::new();
+    let (trace, other) = (place.path("t.pctrace"), other_trace(&place));
+    let [fleet, went_on, idle, new] = ["fleet", "went_on", "idle", "new"].map(|name| place.path(name));
+    learn(&trace, &fleet, &[]);
+    learn(&other, &went_on, &["--load-table", &fleet]);
+    fs::copy(&fleet, &idle).expect("it can be copied");
+    let (_, said) = ends_with(0, &["table", "merge", "--base", &fleet, "-o", &new, &went_on, &idle]);
+    assert!(!said.contains("hold the same") && !said.contains("fewer samples"), "{said}");
+    let shown = json(&["table", "show", &fleet, &went_on, &new, "--json", "-"]);
+    let contexts = |table: usize| shown["tables"][table]["contexts"].as_array().expect("a list").clone();
+    assert_eq!(contexts(2).len(), 2, "hot and cold: {shown}");
+    for entry in contexts(2) {
+        let of = |table| {
+            let same =
+                contexts(table).into_iter().find(|e| e["signature"] == entry["signature"]).expect("in both");
+            (same["lifetime_pages"].as_u64().expect("a number"), same["samples"].as_u64().expect("a number"))
+        };
+        let ((l1, n1), (l2, n2)) = (of(0), of(1));
+        assert!(n2 > n1, "the test would prove nothing: {shown}");
+        assert_eq!(entry["samples"].as_u64(), Some(n2), "those of the fleet, and new ones: {shown}");
+        let mean = (l1 * n1 + l2 * (n2 - n1) + n2 / 2) / n2;
+        assert_eq!(entry["lifetime_pages"].as_u64(), Some(mean), "{shown}");
+    }
+    // A host that forgot and learned again has fewer samples than the base.
+    let (_, said) = ends_with(0, &["table", "merge", "--base", &new, "-o", &idle, &fleet]);
+    assert!(said.contains(&format!("{fleet}: 2 contexts with fewer samples than in the base")), "{said}");
+    refuses(2, &["table", "merge", "--base", &new, "-o", &idle, &new], &["are one file"]);
+}
+
 /// Samples that count twice weigh too much, and say nothing of it.
 #[test]
 fn no_table_counts_twice_without_a_word() {

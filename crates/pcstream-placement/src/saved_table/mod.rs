@@ -11,6 +11,9 @@
 //! Invariants: one entry per signature; lifetimes and samples are at least 1. A merged table does not
 //! depend on the order of its sources.
 //!
+//! A host that began with a merged table has its samples in its own. [`SavedTable::since`] takes them out again, or each round
+//! of merging would count them once more for each host.
+//!
 //! Known weakness: samples count all lifetimes since the table began, also those that a running
 //! average has long forgotten, so an old host weighs more than its lifetime deserves.
 
@@ -103,6 +106,21 @@ impl SavedTable {
         self.entries.retain(|entry| entry.signature != signature);
         let had = self.entries.len() < before;
         (self, had)
+    }
+
+    /// What was learned since a table that its owner began with: samples are less those of `base`, and a context without new
+    /// ones is left out. One that has fewer samples than in the base was forgotten and learned again: it counts in full.
+    /// Returns how many did, too.
+    pub fn since(&self, base: &SavedTable) -> (SavedTable, usize) {
+        let before: BTreeMap<Signature, u32> =
+            base.entries.iter().map(|e| (e.signature, e.samples)).collect();
+        let of_base = |entry: &SavedEntry| before.get(&entry.signature).copied().unwrap_or(0);
+        let again = self.entries.iter().filter(|entry| entry.samples < of_base(entry)).count();
+        let new = |entry: &SavedEntry| {
+            let samples = entry.samples.checked_sub(of_base(entry)).unwrap_or(entry.samples);
+            (samples > 0).then_some(SavedEntry { samples, ..*entry })
+        };
+        (SavedTable { entries: self.entries.iter().filter_map(new).collect(), ..self.clone() }, again)
     }
 
     /// The scheme that learned it; `None` if it is not known, or there were several.
@@ -216,6 +234,30 @@ mod tests {
         assert_eq!((merged.shared, merged.saturated), (1, 1));
         let two = SavedTable::merge([&table(&[(1, 100, 3)]), &table(&[(1, 202, 1)])]);
         assert_eq!(two.table, table(&[(1, 126, 4)]), "125.5 is rounded up");
+    }
+
+    #[test]
+    fn what_a_table_began_with_is_taken_out() {
+        let base = table(&[(1, 100, 10), (2, 50, 4), (3, 9, 7)]);
+        // Went on, did not, was learned again, and is new.
+        let host = table(&[(1, 200, 15), (2, 50, 4), (3, 30, 2), (4, 5, 1)]);
+        assert_eq!(host.since(&base), (table(&[(1, 200, 5), (3, 30, 2), (4, 5, 1)]), 1));
+        assert_eq!(host.since(&SavedTable::default()), (host.clone(), 0));
+    }
+
+    /// Two hosts begin with what was merged and learn as much again in each round: samples grow by that, and not by powers.
+    #[test]
+    fn rounds_of_a_fleet_count_each_sample_once() {
+        let mut fleet = table(&[(1, 100, 10)]);
+        for round in 1..=10u32 {
+            let hosts = [
+                table(&[(1, 100, 10 * (2 * round - 1) + 10)]),
+                table(&[(1, 400, 10 * (2 * round - 1) + 10)]),
+            ];
+            let new = hosts.map(|host| host.since(&fleet).0);
+            fleet = SavedTable::merge([&fleet].into_iter().chain(&new)).table;
+            assert_eq!(fleet.entries()[0].samples, 10 * (2 * round + 1));
+        }
     }
 
     #[test]

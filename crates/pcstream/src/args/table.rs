@@ -41,11 +41,17 @@ pub enum TableAction {
         output: OutputArgs,
     },
     /// Make one table of several of a scheme: mean lifetimes, weighted by the numbers of samples
-    #[command(after_help = "Example:\n  pcstream table merge -o fleet.table host*.table")]
+    #[command(after_help = "\
+Examples:
+  pcstream table merge -o fleet.table host1.table host2.table
+  pcstream table merge --base fleet.table -o new.table host1.table host2.table")]
     Merge {
         /// Saved tables
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// The table that the others began with: it counts once, and of the others what they learned since
+        #[arg(long, value_name = "FILE", value_parser = values::named_file())]
+        base: Option<PathBuf>,
         /// Where the merged table goes; replaced only by a whole one
         #[arg(short, long, value_name = "FILE", value_parser = values::named_file())]
         output: PathBuf,
