@@ -18,6 +18,6 @@ pub trait Spectator: Send {
     /// Events that are about to be learned from, and what was decided before: so were they placed.
     fn batch(&mut self, batch: &Batch, decisions: &Decisions);
 
-    /// How placing stands now.
-    fn look(&mut self, standing: &Standing);
+    /// How placing stands now, and what is decided.
+    fn look(&mut self, standing: &Standing, decisions: &Decisions);
 }

@@ -214,7 +214,7 @@ impl Thread {
         let Some(seat) = self.spectator.as_mut().filter(|seat| seat.rest().is_zero()) else { return };
         let mut standing = self.placer.standing();
         standing.losses.insert(NOT_LEARNED.to_owned(), self.lost_events.load(Ordering::Relaxed));
-        seat.spectator.look(&standing);
+        seat.spectator.look(&standing, self.placer.decisions());
         seat.looked = Instant::now();
     }
 
@@ -289,7 +289,7 @@ mod tests {
             _ = self.0.send((streams, None));
         }
 
-        fn look(&mut self, standing: &Standing) {
+        fn look(&mut self, standing: &Standing, _: &Decisions) {
             _ = self.0.send((Vec::new(), Some(standing.clone())));
         }
     }

@@ -23,5 +23,5 @@ pub use metrics::{About, Metrics};
 pub use placing::{Hinted, Placing, WriteStream};
 pub use rows_by::RowsBy;
 pub use server::Server;
-pub use snapshot::{ContextNow, Flow, Snapshot, SortBy, StreamNow, Who};
+pub use snapshot::{ContextNow, Expected, Flow, Snapshot, SortBy, StreamNow, Who};
 pub use watch::{Limits, Watch};

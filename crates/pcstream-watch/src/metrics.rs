@@ -39,6 +39,13 @@ const CONTEXT_LIFETIME: Metric = (
     "bytes",
     "Bytes that the host writes until half of a context's pages that die are dead.",
 );
+/// The same beside a placer, which goes by what its scheme expects.
+const CONTEXT_EXPECTED: Metric = (
+    CONTEXT_LIFETIME.0,
+    CONTEXT_LIFETIME.1,
+    CONTEXT_LIFETIME.2,
+    "Bytes that the host is expected to write from the write of a context's page to its death: by this it is placed.",
+);
 const CONTEXT_STREAM: Metric =
     ("pcstream_context_stream", "gauge", "", "Stream of the last write of a context.");
 const CONTEXTS: Metric = ("pcstream_contexts", "gauge", "", "Program contexts seen.");
@@ -171,7 +178,10 @@ impl Metrics {
             pages += row.written.pages;
             series.pages += row.written.pages;
             series.rate = row.written.rate;
-            series.lifetime = row.lifetimes.map(|q| q.p50);
+            series.lifetime = match snapshot.placing {
+                Some(_) => row.expected.map(|expected| expected.lifetime),
+                None => row.lifetimes.map(|q| q.p50),
+            };
             series.stream = row.stream.map(|stream| stream.0);
             if series.labels.is_empty() || !same(&series.named, &row.context) {
                 series.labels = labels(row);
@@ -226,7 +236,7 @@ impl Metrics {
         for (labels, pages) in written.chain([(other.as_str(), self.other_pages)]) {
             sample(&mut out, CONTEXT_WRITTEN, labels, pages * PAGE_BYTES);
         }
-        head(&mut out, CONTEXT_LIFETIME);
+        head(&mut out, if self.about.sink.is_empty() { CONTEXT_LIFETIME } else { CONTEXT_EXPECTED });
         for series in self.series.values() {
             series
                 .lifetime
@@ -311,7 +321,7 @@ mod tests {
 
     use super::*;
     use crate::placing::{Hinted, Placing, WriteStream};
-    use crate::snapshot::{Flow, StreamNow};
+    use crate::snapshot::{Expected, Flow, StreamNow};
 
     fn row(id: u32, pages: u64) -> ContextNow {
         ContextNow {
@@ -328,7 +338,7 @@ mod tests {
             pages_by_kind: Default::default(),
             lifetimes: Some(Quartiles { p25: 1, p50: 2, p75: 3 }),
             ended: 1,
-            expected: None,
+            expected: Some(Expected { lifetime: 40, samples: 9 }),
             stream: Some(Stream(3)),
             files: Vec::new(),
             first: Duration::ZERO,
@@ -452,6 +462,30 @@ mod tests {
             before = now;
         }
         assert!(before.values().sum::<u64>() <= all * 4096, "what gave way is no longer shown");
+    }
+
+    #[test]
+    fn a_lifetime_is_the_median_or_what_a_placer_goes_by() {
+        let lifetime = |sink: &str, snapshot: &Snapshot| {
+            let mut metrics = Metrics::new(2);
+            metrics.describe(About { sink: sink.into(), ..About::default() });
+            metrics.update(snapshot);
+            let line =
+                |start: &str| metrics.text().lines().find(|line| line.starts_with(start)).map(str::to_owned);
+            let value = line("pcstream_context_lifetime_bytes{");
+            let value = value.map(|line| line.rsplit_once(' ').expect("a value").1.to_owned());
+            (value, line("# HELP pcstream_context_lifetime_bytes ").expect("there is one"))
+        };
+        let watched = |rows| Snapshot { placing: None, ..snapshot(1, rows) };
+        let (median, help) = lifetime("", &watched(vec![row(1, 5)]));
+        assert!(median == Some((2 * 4096).to_string()) && help.contains("until half"), "{median:?} {help}");
+        let (expected, help) = lifetime("none", &snapshot(1, vec![row(1, 5)]));
+        assert!(
+            expected == Some((40 * 4096).to_string()) && help.contains("expected"),
+            "{expected:?} {help}"
+        );
+        let unknown = ContextNow { expected: None, ..row(1, 5) };
+        assert_eq!(lifetime("none", &snapshot(1, vec![unknown])).0, None, "nothing is expected yet");
     }
 
     #[test]

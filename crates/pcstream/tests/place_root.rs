@@ -465,11 +465,8 @@ fn served(sink: &str) {
         let series = |name| value(&scraped, name, &[signature]);
         let bytes = said["pages"].as_u64().map(|pages| pages * 4096);
         assert_eq!(series("pcstream_context_written_bytes_total{"), bytes, "{scraped}\n{result:#}");
-        assert_eq!(
-            series("pcstream_context_lifetime_bytes{").is_some(),
-            said["lifetime_pages"].is_u64(),
-            "{scraped}"
-        );
+        let lifetime = said["lifetime_pages"].as_u64().map(|pages| pages * 4096);
+        assert_eq!(series("pcstream_context_lifetime_bytes{"), lifetime, "{scraped}\n{result:#}");
     }
     let by_stream = scraped.lines().filter(|line| line.starts_with("pcstream_stream_written_bytes_total{"));
     let bytes: u64 = by_stream.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum();

@@ -11,7 +11,7 @@ use pcstream_place::Spectator;
 use pcstream_place::contexts::Decisions;
 use pcstream_place::summary::Standing;
 use pcstream_trace::{Batch, Context, Event, FileId};
-use pcstream_watch::{About, Hinted, Limits, Metrics, Placing, Server, Watch, WriteStream};
+use pcstream_watch::{About, Expected, Hinted, Limits, Metrics, Placing, Server, Watch, Who, WriteStream};
 
 use crate::args::MetricsArgs;
 use crate::failure::Failure;
@@ -105,7 +105,7 @@ impl Spectator for Watcher {
         }
     }
 
-    fn look(&mut self, standing: &Standing) {
+    fn look(&mut self, standing: &Standing, decisions: &Decisions) {
         let (began, mut losses, named) = {
             let mut left = self.mailbox.open();
             (left.began, left.losses.clone(), std::mem::take(&mut left.named))
@@ -114,9 +114,19 @@ impl Spectator for Watcher {
         self.watch.named(&named);
         let mut snapshot =
             self.watch.tick(began.map_or(Duration::ZERO, |began| began.elapsed()), &losses, |_| None);
+        for row in &mut snapshot.contexts {
+            row.expected = expected(row.who, decisions);
+        }
         snapshot.placing = Some(placing(standing));
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).update(&snapshot);
     }
+}
+
+/// The lifetime by which the placer goes; `None`: not known yet.
+fn expected(who: Who, decisions: &Decisions) -> Option<Expected> {
+    let Who::Context(context) = who else { return None };
+    let decision = decisions.of(context);
+    Some(Expected { lifetime: decision.lifetime_pages?, samples: decision.samples })
 }
 
 fn placing(standing: &Standing) -> Placing {
