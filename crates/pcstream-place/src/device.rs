@@ -25,8 +25,8 @@ pub struct Device {
     pub disk: Option<String>,
     /// Write streams of the whole disk, the first of which is that of writes without one; 0: none.
     pub write_streams: u32,
-    /// The disk or partition that has the streams, below a device-mapper target; `None`: it is this device, or no single
-    /// one.
+    /// The disk or partition that has the streams, below a device-mapper target or an md array; `None`: it is this device, or no
+    /// single one.
     pub streams_below: Option<DeviceNumber>,
     /// Whether the kernel side can choose the stream of a request.
     pub kernel_can_choose: bool,
@@ -75,21 +75,24 @@ impl Device {
     }
 }
 
-/// Layers of device-mapper targets that are followed.
+/// Layers of device-mapper targets and md arrays that are followed.
 const LAYERS_MAX: usize = 16;
 
-/// The disk or partition that all requests to a device go to with the same pages: itself, unless it is a device-mapper target.
+/// The disk or partition that all requests to a device go to with the same pages: itself, unless it is a device-mapper target or
+/// an md array (RAID).
 /// `None`: there are several, or pages are encrypted on the way.
 fn disk_below(device: &Path) -> Option<PathBuf> {
     let mut at = device.to_owned();
     for _ in 0..LAYERS_MAX {
-        if !at.join("dm").exists() {
+        // An array may have partitions.
+        let layer = whole(&at);
+        if !["dm", "md"].iter().any(|kind| layer.join(kind).exists()) {
             return Some(at);
         }
-        if std::fs::read_to_string(at.join("dm/uuid")).is_ok_and(|uuid| uuid.starts_with("CRYPT-")) {
+        if std::fs::read_to_string(layer.join("dm/uuid")).is_ok_and(|uuid| uuid.starts_with("CRYPT-")) {
             return None;
         }
-        let mut below = std::fs::read_dir(at.join("slaves")).ok()?;
+        let mut below = std::fs::read_dir(layer.join("slaves")).ok()?;
         let (only, more) = (below.next()?.ok()?, below.next());
         if more.is_some() {
             return None;
@@ -182,6 +185,7 @@ mod tests {
         assert_eq!(refuses(0), None);
         assert!(refuses(1).is_some_and(|why| why.contains("nvme0n1p1") && why.contains("name /dev/nvme0n1")));
         volumes(sys.path(), &disk);
+        arrays(sys.path(), &disk);
         fs::create_dir_all(sys.path().join("kernel/btf")).expect("a directory");
         fs::write(sys.path().join("kernel/btf/pcstream_bio"), "").expect("written");
         fs::remove_file(disk.join("queue/max_write_streams")).expect("removed");
@@ -220,6 +224,33 @@ mod tests {
                 if minor < 2 { (8, Some(DeviceNumber { major: 259, minor: 1 })) } else { (0, None) };
             assert_eq!((device.write_streams, device.streams_below), expected, "dm-{minor}");
             assert_eq!(device.takes_none_of_programs().is_some(), minor < 2, "dm-{minor}");
+        }
+    }
+
+    /// An array (md) of several disks has no streams, nor has a partition of it; one of a single disk has those of the disk.
+    fn arrays(sys: &Path, disk: &Path) {
+        let partition = disk.join("nvme0n1p1");
+        let one = Some(DeviceNumber { major: 259, minor: 1 });
+        for (minor, below, expected) in
+            [(0, &[partition.clone(), disk.to_owned()][..], (0, None)), (1, &[partition][..], (8, one))]
+        {
+            let array = sys.join(format!("devices/md{minor}"));
+            let part = array.join(format!("md{minor}p1"));
+            for made in [&array.join("md"), &array.join("slaves"), &array.join("queue"), &part] {
+                fs::create_dir_all(made).expect("a directory");
+            }
+            fs::write(part.join("partition"), "1\n").expect("written");
+            fs::write(array.join("queue/max_write_streams"), "0\n").expect("written");
+            for below in below {
+                symlink(below, array.join("slaves").join(below.file_name().expect("a name")))
+                    .expect("linked");
+            }
+            for (major, device) in [(9, &array), (10, &part)] {
+                symlink(device, sys.join(format!("dev/block/{major}:{minor}"))).expect("linked");
+                let device = find(sys, major, minor).expect("it is there");
+                assert_eq!((device.write_streams, device.streams_below), expected, "{device:?}");
+                assert_eq!(device.disk.is_some(), expected.0 > 0, "{device:?}");
+            }
         }
     }
 }
