@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         common::test("device_programs_of_other_users_are_given_too", &needs, of_others),
         common::test("device_programs_get_none_when_their_place_is_killed", &needs, killed),
         common::test("device_programs_of_others_than_the_device_get_none", &needs, another_device),
+        common::test("device_that_goes_away_ends_its_place_and_leaves_a_table", &needs, gone),
         common::test("device_sinks_that_cannot_be_used_are_refused", &needs, refused),
     ])
 }
@@ -51,7 +52,11 @@ struct Owner {
 
 impl Bench {
     fn new() -> Bench {
-        let (dir, disk) = (TempDir::new().expect("a directory"), Disk::unformatted(64));
+        Bench::on(Disk::unformatted(64))
+    }
+
+    fn on(disk: Disk) -> Bench {
+        let dir = TempDir::new().expect("a directory");
         let program = dir.path().join("two_streams");
         let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../../libpcstream");
         let mut gcc = Command::new("gcc");
@@ -228,6 +233,36 @@ fn another_device() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1, "no stream is named: {output:?}");
     let result = placer.end();
     assert_eq!(result["written_pages"], 0, "{result:#}");
+}
+
+/// As a drive that is pulled out: the placer ends by itself, keeps what it learned, and leaves nothing in `/run/pcstream`.
+fn gone() {
+    let bench = Bench::on(Disk::apart(64));
+    let placer = bench.start(&["--sink", "none", "--save-every", "1h"]);
+    let mut owner = bench.write(bench.disk.device());
+    assert!(owner.follow(differ), "it gets a stream for each: {:?}", owner.streams);
+    bench.stop(owner);
+    assert!(!bench.path("t.table").exists(), "the test would prove nothing");
+    bench.disk.detach();
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let device = bench.disk.device().trim_start_matches("/dev/");
+    let ended = format!("ended: {device} failed or is gone; what was learned until then is kept");
+    assert!(said(&output).contains(&ended), "{}", said(&output));
+    let result = placer::result(&output);
+    let shown = Command::new(env!("CARGO_BIN_EXE_pcstream"))
+        .args(["--no-config", "table", "show", "--json", "-"])
+        .arg(bench.path("t.table"))
+        .output()
+        .expect("it starts");
+    let saved: Value = serde_json::from_slice(&shown.stdout).expect("a table");
+    let saved = saved["tables"][0]["contexts"].as_array().expect("a list");
+    for function in ["log_append", "table_flush"] {
+        let of = context(&result, function);
+        let kept = saved.iter().find(|entry| entry["signature"] == of["signature"]).expect("it is saved");
+        assert_eq!(kept["lifetime_pages"], of["lifetime_pages"], "{result:#}");
+    }
+    assert!(!bench.socket().exists(), "nothing is left");
 }
 
 fn refused() {

@@ -15,7 +15,14 @@ pub struct Disk {
     dir: TempDir,
     device: String,
     mounted: bool,
+    /// Its number, if the device was made for it.
+    made: Option<u32>,
 }
+
+/// Where loop devices are made and removed by number.
+const CONTROL: &str = "/dev/loop-control";
+/// `LOOP_CTL_ADD` and `LOOP_CTL_REMOVE`.
+const ADD_AND_REMOVE: [libc::Ioctl; 2] = [0x4c80, 0x4c81];
 
 impl Disk {
     /// An ext4 of this many MiB, mounted with discard.
@@ -37,11 +44,26 @@ impl Disk {
     /// Without a file system.
     pub fn unformatted(mib: u64) -> Disk {
         let dir = TempDir::new().expect("a temporary directory");
-        let mut disk = Disk { dir, device: String::new(), mounted: false };
+        let mut disk = Disk { dir, device: String::new(), mounted: false, made: None };
         File::create(disk.image()).and_then(|file| file.set_len(mib << 20)).expect("an image");
         disk.device = succeed("losetup", &["--find", "--show", text(&disk.image())]).trim().to_owned();
         std::fs::create_dir(disk.mount_point()).expect("a mount point");
         disk
+    }
+
+    /// The same on a loop device of a number so high that nobody else is given it once it is detached.
+    pub fn apart(mib: u64) -> Disk {
+        let dir = TempDir::new().expect("a temporary directory");
+        let number = (2000..3000).find(|&number| control(ADD_AND_REMOVE[0], number)).expect("a free number");
+        let disk = Disk { dir, device: format!("/dev/loop{number}"), mounted: false, made: Some(number) };
+        File::create(disk.image()).and_then(|file| file.set_len(mib << 20)).expect("an image");
+        succeed("losetup", &[&disk.device, text(&disk.image())]);
+        disk
+    }
+
+    /// Takes the device away from whoever uses it, as soon as nobody has it open.
+    pub fn detach(&self) {
+        succeed("losetup", &["--detach", &self.device]);
     }
 
     pub fn mount(&mut self, options: &str) {
@@ -77,12 +99,23 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let still_mounted = self.mounted && !unmount(&self.mount_point());
-        let detached = Command::new("losetup").args(["--detach", &self.device]).status();
-        if !detached.as_ref().is_ok_and(std::process::ExitStatus::success) {
+        let detached = Command::new("losetup").args(["--detach", &self.device]).output();
+        if let Some(number) = self.made {
+            // A test may have detached it before.
+            let removed = control(ADD_AND_REMOVE[1], number);
+            assert!(removed || std::thread::panicking(), "{} is still in use", self.device);
+        } else if !detached.as_ref().is_ok_and(|output| output.status.success()) {
             eprintln!("    cannot detach {}: {detached:?}", self.device);
         }
         assert!(!still_mounted || std::thread::panicking(), "something still used {}", self.device);
     }
+}
+
+/// Makes or removes a loop device. False: it is there already, or in use.
+fn control(request: libc::Ioctl, number: u32) -> bool {
+    let control = File::options().read(true).write(true).open(CONTROL).expect("loop devices are there");
+    // SAFETY: both requests take a number.
+    unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&control), request, number) >= 0 }
 }
 
 /// Unmounts as soon as nobody uses it: killed processes of a test may end after whoever was waited for. False: somebody
