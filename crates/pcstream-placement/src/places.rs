@@ -1,17 +1,21 @@
 //! Places of groups by their number: a table in two levels.
 //!
-//! Idea: groups lie close together, so a hash table finds leaves of 64 places each. It stays small enough for the
-//! processor's cache where a hash table of all groups would not: a leaf stands for 4096 pages.
+//! Idea: groups lie close together, so they are found by way of leaves of 64 places each; a leaf stands for 4096 pages. A
+//! plain array finds the leaves of the first 2^22 numbers (1 TiB of pages), a hash table those beyond.
 //!
-//! Memory: 4.7 bytes for each number where all have a place, 300 for one alone.
+//! Memory: 4.7 bytes for each number where all have a place, 300 for one alone. The array takes 8 bytes for each leaf up
+//! to the highest, 512 KiB at most.
 
 use rustc_hash::FxHashMap;
 
 /// Places of a leaf.
 const LEAF: u64 = 64;
+/// Leaves that the array finds.
+const DENSE: u64 = 1 << 16;
 /// No group.
 const NONE: u32 = u32::MAX;
-/// What a leaf costs: its content, its allocation, and key and pointer in a hash table that is 7/8 full at best.
+/// What a leaf costs: its content, its allocation, and key and pointer in a hash table that is 7/8 full at best. One that
+/// the array finds counts as much.
 const LEAF_BYTES: u64 = size_of::<Leaf>() as u64 + 16 + 24;
 
 struct Leaf {
@@ -22,7 +26,9 @@ struct Leaf {
 /// A place for each of some numbers.
 #[derive(Default)]
 pub(crate) struct Places {
-    leaves: FxHashMap<u64, Box<Leaf>>,
+    dense: Vec<Option<Box<Leaf>>>,
+    sparse: FxHashMap<u64, Box<Leaf>>,
+    leaves: u64,
     len: u64,
 }
 
@@ -34,20 +40,33 @@ impl Places {
 
     /// Bytes in use.
     pub fn bytes(&self) -> u64 {
-        self.leaves.len() as u64 * LEAF_BYTES
+        self.leaves * LEAF_BYTES
     }
 
     /// The place of a number.
     #[inline]
     pub fn get(&self, number: u64) -> Option<u32> {
-        let leaf = self.leaves.get(&(number / LEAF))?;
+        let at = number / LEAF;
+        let leaf = if at < DENSE { self.dense.get(at as usize)?.as_ref()? } else { self.sparse.get(&at)? };
         Some(leaf.places[(number % LEAF) as usize]).filter(|&place| place != NONE)
     }
 
     /// Gives a number that has none a place below 2^32 - 1.
     pub fn insert(&mut self, number: u64, place: u32) {
-        let empty = || Box::new(Leaf { places: [NONE; LEAF as usize], used: 0 });
-        let leaf = self.leaves.entry(number / LEAF).or_insert_with(empty);
+        let at = number / LEAF;
+        let empty = || {
+            self.leaves += 1;
+            Box::new(Leaf { places: [NONE; LEAF as usize], used: 0 })
+        };
+        let leaf = if at < DENSE {
+            let at = at as usize;
+            if self.dense.len() <= at {
+                self.dense.resize_with(at + 1, || None);
+            }
+            self.dense[at].get_or_insert_with(empty)
+        } else {
+            self.sparse.entry(at).or_insert_with(empty)
+        };
         debug_assert!(leaf.places[(number % LEAF) as usize] == NONE && place != NONE);
         leaf.places[(number % LEAF) as usize] = place;
         leaf.used += 1;
@@ -56,13 +75,20 @@ impl Places {
 
     /// Takes the place of a number that has one.
     pub fn remove(&mut self, number: u64) {
-        let leaf = self.leaves.get_mut(&(number / LEAF)).expect("it has a place");
+        let at = number / LEAF;
+        let leaf = if at < DENSE { self.dense[at as usize].as_mut() } else { self.sparse.get_mut(&at) };
+        let leaf = leaf.expect("it has a place");
         debug_assert_ne!(leaf.places[(number % LEAF) as usize], NONE);
         leaf.places[(number % LEAF) as usize] = NONE;
         leaf.used -= 1;
         self.len -= 1;
         if leaf.used == 0 {
-            self.leaves.remove(&(number / LEAF));
+            self.leaves -= 1;
+            if at < DENSE {
+                self.dense[at as usize] = None;
+            } else {
+                self.sparse.remove(&at);
+            }
         }
     }
 }
@@ -80,7 +106,8 @@ mod tests {
         fn places_are_as_in_a_map(steps in prop::collection::vec((0u64..300, 0u32..1000), 1..300)) {
             let (mut places, mut map) = (Places::default(), BTreeMap::new());
             for (number, place) in steps {
-                let number = number * number;
+                // Some leaves lie beyond the array.
+                let number = number * number * number;
                 if map.remove(&number).is_some() {
                     places.remove(number);
                 } else {
@@ -88,7 +115,7 @@ mod tests {
                     map.insert(number, place);
                 }
                 prop_assert_eq!(places.len(), map.len() as u64);
-                prop_assert!((0..300).all(|n| places.get(n * n) == map.get(&(n * n)).copied()));
+                prop_assert!((0..300).all(|n| places.get(n * n * n) == map.get(&(n * n * n)).copied()));
             }
             map.keys().for_each(|&number| places.remove(number));
             prop_assert_eq!(places.bytes(), 0);
