@@ -129,6 +129,7 @@ impl Ended {
         for writer in self.touched.drain(..) {
             let (sum, pages) = std::mem::take(&mut self.sums[writer.0 as usize]);
             let lifetime = match u64::try_from(sum) {
+                Ok(sum) if pages == 1 => sum,
                 Ok(sum) => sum.saturating_add(pages / 2) / pages,
                 Err(_) => (sum / u128::from(pages)) as u64,
             };
