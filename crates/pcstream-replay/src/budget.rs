@@ -1,6 +1,6 @@
 //! What a replay takes in memory, before it takes it; and which lanes can run at once within a limit.
 //!
-//! Bytes. The tables of a lane have an entry per page: 4 in the device's map, 1 for the page's stream, and 4 per physical page;
+//! Bytes. The tables of a lane have an entry per page: 4 in the device's map, 1 for the page's stream if lifetimes are kept, and 4 per physical page;
 //! all lanes share 8 per page for what lives. Nothing is taken for what is never touched, in units of the system's pages
 //! (4 KiB): an estimate knows which chunks of addresses a trace writes, and takes the whole tables where it does not.
 //!
@@ -102,7 +102,8 @@ impl Footprint {
         let mut sizes = Vec::new();
         for lane in lanes {
             let flash = flash_pages(&lane.geometry()?, touched);
-            sizes.push(LANE_BYTES + tables.bytes(4) + tables.bytes(1) + flash.bytes());
+            let streams = if lane.lifetimes { tables.bytes(1) } else { 0 };
+            sizes.push(LANE_BYTES + tables.bytes(4) + streams + flash.bytes());
         }
         // Four bytes for the death of every page written, where schemes look ahead.
         let future = if lanes.iter().any(LaneSpec::looks_ahead) { 4 * host_pages } else { 0 };

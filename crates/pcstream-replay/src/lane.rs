@@ -6,22 +6,22 @@
 
 mod result;
 mod spec;
+mod stream_lifetimes;
 
 use std::sync::Arc;
 
 use pcstream_placement::{Ahead, Placement, Scheme, SchemeFactory, Stream};
-use pcstream_ssd::memory::prefetch;
 use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, StreamId, Table};
 use pcstream_trace::{ContextId, Event, Op, Tables};
 
 use crate::checkpoints::{Checkpoints, Progress};
 use crate::device::Device;
 use crate::follower::{Follower, Placed};
-use crate::lifetimes::{Lifetimes, Precision};
 use crate::liveness::Ended;
 use crate::rounds::Rounds;
 pub use result::{InternalStreamResult, LaneResult, StreamResult};
 pub use spec::LaneSpec;
+use stream_lifetimes::StreamLifetimes;
 
 /// How many events ahead the tables know where a write will go: random single pages then miss the
 /// cache once per batch of misses and not once each.
@@ -67,11 +67,8 @@ pub(crate) struct Lane {
     checkpoints: Checkpoints,
     rounds: Rounds,
     stream_host_pages: Vec<u64>,
-    stream_lifetimes: Vec<Lifetimes>,
-    /// By stream, of its internal stream; empty with other GC destinations.
-    internal_lifetimes: Vec<Lifetimes>,
-    /// Stream of each page's last write; says nothing about pages that are not alive.
-    stream_of_page: Table<u8>,
+    /// None if nobody asks for them.
+    lifetimes: Option<StreamLifetimes>,
     /// Pages by context, then stream.
     context_pages: Vec<u64>,
     placements: Vec<Placement>,
@@ -81,14 +78,14 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// A lane that has seen nothing; `device` is prefilled with `prefill_pages` and counts from here on, and
-    /// `stream_of_page` has an entry for each of its pages.
+    /// A lane that has seen nothing; `device` is prefilled with `prefill_pages` and counts from here on.
+    /// `stream_of_page` has an entry for each of its pages, if lifetimes are kept.
     pub fn new(
         spec: &LaneSpec,
         mut scheme: Box<dyn Scheme>,
         device: Device,
         prefill_pages: u64,
-        stream_of_page: Table<u8>,
+        stream_of_page: Option<Table<u8>>,
     ) -> Lane {
         let settings = spec.device.clone();
         let streams = usize::from(settings.streams);
@@ -103,9 +100,7 @@ impl Lane {
             checkpoints: Checkpoints::default(),
             rounds: Rounds::new(settings.logical_pages),
             stream_host_pages: vec![0; streams],
-            stream_lifetimes: vec![Lifetimes::new(Precision::PerMille); streams],
-            internal_lifetimes: vec![Lifetimes::new(Precision::PerMille); internal],
-            stream_of_page,
+            lifetimes: stream_of_page.map(|of_page| StreamLifetimes::new(of_page, streams, internal)),
             context_pages: Vec::new(),
             placements: Vec::new(),
             follower: spec.follower.clone(),
@@ -125,7 +120,9 @@ impl Lane {
         for (index, event) in batch.events.iter().enumerate() {
             if let Some(later) = batch.events.get(index + PREFETCH_EVENTS) {
                 self.device.ssd().prefetch(LogicalPage(later.lba.0));
-                prefetch(&self.stream_of_page, later.lba.0 as usize);
+                if let Some(lifetimes) = &self.lifetimes {
+                    lifetimes.prefetch(later.lba.0);
+                }
                 self.scheme.prefetch(later, Ahead::Far);
             }
             if let Some(later) = batch.events.get(index + PREFETCH_SUPERBLOCK_EVENTS) {
@@ -190,7 +187,9 @@ impl Lane {
             self.placed.push(Placed { first: LogicalPage(first), pages, stream: StreamId(stream.0) });
         }
         self.stream_host_pages[usize::from(stream.0)] += u64::from(pages);
-        self.stream_of_page[first as usize..][..pages as usize].fill(stream.0);
+        if let Some(lifetimes) = &mut self.lifetimes {
+            lifetimes.write(first, pages, stream.0);
+        }
         let slot = context.0 as usize * streams;
         if slot >= self.context_pages.len() {
             self.context_pages.resize(slot + streams, 0);
@@ -216,34 +215,12 @@ impl Lane {
         }
     }
 
-    /// Counts ended lifetimes for the streams that the pages had been written to, or for the internal
-    /// streams that garbage collection had moved them to since. Comes before the device forgets them.
+    /// Counts ended lifetimes, if anybody asks for them.
+    #[inline]
     fn end(&mut self, ended: &[Ended]) {
-        for run in ended {
-            let mut index = 0;
-            while index < run.pages {
-                let (stream, internal) = self.place_of(run.first + u64::from(index));
-                let mut pages = 1;
-                while !run.falling
-                    && index + pages < run.pages
-                    && self.place_of(run.first + u64::from(index + pages)) == (stream, internal)
-                {
-                    pages += 1;
-                }
-                let lifetimes =
-                    if internal { &mut self.internal_lifetimes } else { &mut self.stream_lifetimes };
-                lifetimes[usize::from(stream)].record(run.lifetime_at(index), u64::from(pages));
-                index += pages;
-            }
+        if let Some(lifetimes) = &mut self.lifetimes {
+            lifetimes.end(ended, &self.device);
         }
-    }
-
-    /// The stream that a live page was written to, and whether it lies in its internal stream by now.
-    #[inline(always)]
-    fn place_of(&self, page: u64) -> (u8, bool) {
-        let internal = !self.internal_lifetimes.is_empty()
-            && self.device.ssd().is_apart_from_host_writes(LogicalPage(page));
-        (self.stream_of_page[page as usize], internal)
     }
 
     /// What the scheme learned, if it is named `scheme` and learns what can be saved.
@@ -260,15 +237,16 @@ impl Lane {
         // A device that is not modelled programs nothing, so it has no WAF.
         let steady = self.device.is_modelled().then(|| self.rounds.steady()).flatten();
         let streams = self.stream_host_pages.len();
+        let internal = self.settings.gc_destination == GcDestination::Internal;
         let stream = |index: usize| StreamResult {
             stream: Stream(index as u8),
             host_pages: self.stream_host_pages[index],
             gc_pages: counters.streams[index].gc_pages,
-            lifetimes: self.stream_lifetimes[index].clone(),
-            internal: self.internal_lifetimes.get(index).map(|lifetimes| InternalStreamResult {
+            lifetimes: self.lifetimes.as_ref().map(|lifetimes| lifetimes.streams[index].clone()),
+            internal: internal.then(|| InternalStreamResult {
                 pages: counters.streams[index].gc_pages,
                 copied_again: counters.streams[index].internal_gc_pages,
-                lifetimes: lifetimes.clone(),
+                lifetimes: self.lifetimes.as_ref().map(|lifetimes| lifetimes.internal[index].clone()),
             }),
         };
         LaneResult {

@@ -83,8 +83,7 @@ impl Replay {
         };
         let ssd = Ssd::new(&DeviceSettings { streams: spec.device.streams, ..smallest })?;
         let scheme = scheme_of(spec)?;
-        let streams =
-            Table::zeroed(logical_pages, Density::Sparse).map_err(pcstream_ssd::GeometryError::from)?;
+        let streams = stream_of_page(spec, logical_pages, Density::Sparse)?;
         let device = Device::Unmodelled(Box::new(ssd));
         let lane = Lane::new(spec, scheme, device, 0, streams);
         Replay::of(vec![lane], logical_pages, Density::Sparse)
@@ -293,6 +292,12 @@ fn scheme_of(spec: &LaneSpec) -> Result<Box<dyn Scheme>, ReplayError> {
     Ok(spec.scheme.build(&environment)?)
 }
 
+/// A table for the stream of each page, if the lane needs it.
+fn stream_of_page(spec: &LaneSpec, pages: u64, density: Density) -> Result<Option<Table<u8>>, ReplayError> {
+    let table = spec.lifetimes.then(|| Table::zeroed(pages, density)).transpose();
+    Ok(table.map_err(pcstream_ssd::GeometryError::from)?)
+}
+
 fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<Lane, ReplayError> {
     let scheme = scheme_of(spec)?;
     let mut ssd = match &spec.victims {
@@ -305,7 +310,6 @@ fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<La
     ssd.start_counting();
     let prefill_pages = prefill.iter().map(|e| e.pages).sum();
     let device = Device::new(ssd, spec.clock.as_ref())?;
-    let streams =
-        Table::zeroed(spec.device.address_pages(), density).map_err(pcstream_ssd::GeometryError::from)?;
+    let streams = stream_of_page(spec, spec.device.address_pages(), density)?;
     Ok(Lane::new(spec, scheme, device, prefill_pages, streams))
 }

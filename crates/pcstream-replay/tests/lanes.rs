@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pcstream_placement::{Placement, Scheme, SchemeError, Stream, factory, find};
-use pcstream_replay::{LaneResult, LaneSpec, Quartiles, Replay, ReplayError, StreamResult, future_of};
+use pcstream_replay::{
+    LaneResult, LaneSpec, Lifetimes, Quartiles, Replay, ReplayError, StreamResult, future_of,
+};
 use pcstream_ssd::analytic::{self, Class};
 use pcstream_ssd::{DeviceSettings, GcDestination, OwnVictims, Select, Spare, Superblocks};
 use pcstream_trace::generators::{Common, generate};
@@ -47,7 +49,10 @@ fn numbers(lane: &LaneResult) -> String {
     let streams: Vec<(u8, u64, u64, u64, Option<Quartiles>)> = lane
         .streams
         .iter()
-        .map(|s| (s.stream.0, s.host_pages, s.gc_pages, s.lifetimes.ended_pages(), s.lifetimes.quartiles()))
+        .map(|s| {
+            let lifetimes = s.lifetimes.as_ref().expect("kept");
+            (s.stream.0, s.host_pages, s.gc_pages, lifetimes.ended_pages(), lifetimes.quartiles())
+        })
         .collect();
     format!(
         "{} {} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?}",
@@ -67,6 +72,30 @@ fn numbers(lane: &LaneResult) -> String {
 
 fn all_numbers(replay: &Replay) -> Vec<String> {
     replay.results().iter().map(numbers).collect()
+}
+
+/// What is not asked for is not there, and nothing else differs.
+#[test]
+fn a_lane_without_lifetimes_has_none() {
+    let seeds: Vec<(u8, u16, u8, u8)> =
+        (0..400u16).map(|i| (i as u8, i.wrapping_mul(7919), i as u8, (i / 3) as u8)).collect();
+    let batches = tables_first(&traffic(&seeds), &tables());
+    let with = every_lane(&batches);
+    let without: Vec<_> = with.iter().map(|lane| LaneSpec { lifetimes: false, ..lane.clone() }).collect();
+    let (with, without) = (run(&with, &[], &batches).results(), run(&without, &[], &batches).results());
+    let of = |stream: &StreamResult| {
+        let internal = stream.internal.as_ref().map(|i| (i.pages, i.copied_again));
+        (stream.host_pages, stream.gc_pages, internal)
+    };
+    for (with, without) in with.iter().zip(&without) {
+        assert_eq!(with.counters, without.counters, "{}", with.scheme);
+        assert_eq!((&with.facts, &with.stream_of_context), (&without.facts, &without.stream_of_context));
+        assert!(with.streams.iter().map(of).eq(without.streams.iter().map(of)));
+        let kept = |stream: &StreamResult| {
+            stream.lifetimes.is_some() || stream.internal.as_ref().is_some_and(|i| i.lifetimes.is_some())
+        };
+        assert!(with.streams.iter().all(kept) && !without.streams.iter().any(kept));
+    }
 }
 
 /// The same events in batches of the given lengths, over and over; each table entry comes with the
@@ -181,11 +210,12 @@ proptest! {
         for lane in replay.results() {
             prop_assert_eq!(lane.host_pages(), totals.host_pages);
             prop_assert_eq!(lane.host_pages(), lane.streams.iter().map(|s| s.host_pages).sum::<u64>());
-            let internal = |s: &StreamResult| s.internal.as_ref().map_or(0, |i| i.lifetimes.ended_pages());
-            let in_streams = lane.streams.iter().map(|s| s.lifetimes.ended_pages() + internal(s));
+            let ended_of = |lifetimes: &Option<Lifetimes>| lifetimes.as_ref().expect("kept").ended_pages();
+            let internal = |s: &StreamResult| s.internal.as_ref().map_or(0, |i| ended_of(&i.lifetimes));
+            let in_streams = lane.streams.iter().map(|s| ended_of(&s.lifetimes) + internal(s));
             prop_assert_eq!(ended, in_streams.sum::<u64>());
             for stream in lane.streams.iter().filter_map(|s| s.internal.as_ref()) {
-                prop_assert!(stream.lifetimes.ended_pages() <= stream.pages - stream.copied_again);
+                prop_assert!(ended_of(&stream.lifetimes) <= stream.pages - stream.copied_again);
             }
             let copies: u64 = lane.streams.iter().map(|s| s.gc_pages).sum();
             prop_assert_eq!(lane.counters.gc_pages, copies + lane.counters.shared_gc_pages);
@@ -291,7 +321,7 @@ fn uniform_traffic_meets_the_closed_form() {
     // Lifetimes are exponential with mean U, but those that the end of the trace (20 U) cuts off are
     // not among the ended: of lifetime l x U, a share of 1 - l/20 ends in time. The median m solves
     // e^-m (1 - (1 + m)/20) = 0.95/2.
-    let median = result.streams[0].lifetimes.quartiles().unwrap().p50 as f64 / pages as f64;
+    let median = result.streams[0].lifetimes.as_ref().unwrap().quartiles().unwrap().p50 as f64 / pages as f64;
     let above = (-median).exp() * (1.0 - (1.0 + median) / 20.0);
     assert!((above / 0.475 - 1.0).abs() < 0.005, "{median}");
 }

@@ -70,14 +70,14 @@ fn stream_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
         for stream in lane.streams.iter().filter(|stream| stream.host_pages + stream.gc_pages > 0) {
             let (name, internal) = (format!("S{}", stream.stream.0), stream.internal.as_ref());
             let copies = stream.gc_pages - internal.map_or(0, |internal| internal.copied_again);
-            rows.push((lane, name.clone(), stream.host_pages, copies, &stream.lifetimes));
+            rows.push((lane, name.clone(), stream.host_pages, copies, stream.lifetimes.as_ref()));
             rows.extend(internal.map(|internal| {
-                (lane, format!("{name}'"), internal.pages, internal.copied_again, &internal.lifetimes)
+                (lane, format!("{name}'"), internal.pages, internal.copied_again, internal.lifetimes.as_ref())
             }));
         }
     }
-    let life = |lifetimes: &Lifetimes, of: fn(Quartiles) -> u64| {
-        lifetimes.quartiles().map_or("-".to_owned(), |quartiles| page_bytes(of(quartiles)))
+    let life = |lifetimes: &Option<&Lifetimes>, of: fn(Quartiles) -> u64| {
+        lifetimes.and_then(Lifetimes::quartiles).map_or("-".to_owned(), |quartiles| page_bytes(of(quartiles)))
     };
     let columns = columns_of(
         &rows,

@@ -20,8 +20,8 @@ pub struct StreamResult {
     /// Copies of its pages that garbage collection made.
     pub gc_pages: u64,
     /// Lifetimes that ended of the pages written to it, within 0.1 %. Without those that ended in
-    /// its internal stream, if it has one.
-    pub lifetimes: Lifetimes,
+    /// its internal stream, if it has one. None if the lane keeps no lifetimes.
+    pub lifetimes: Option<Lifetimes>,
     /// Its internal stream; none with other GC destinations.
     pub internal: Option<InternalStreamResult>,
 }
@@ -33,8 +33,8 @@ pub struct InternalStreamResult {
     pub pages: u64,
     /// Of these, copies out of the internal stream itself: pages that were moved again.
     pub copied_again: u64,
-    /// Lifetimes that ended there, from the host's write on, within 0.1 %.
-    pub lifetimes: Lifetimes,
+    /// Lifetimes that ended there, from the host's write on, within 0.1 %. None if the lane keeps no lifetimes.
+    pub lifetimes: Option<Lifetimes>,
 }
 
 /// The result of a lane so far.

@@ -24,12 +24,14 @@ pub struct LaneSpec {
     pub clock: Option<Clock>,
     /// Gets what the lane places.
     pub follower: Option<Arc<dyn Follower>>,
+    /// Whether it keeps the lifetimes of each stream's pages, as is usual: a byte a page, and up to a quarter of the time.
+    pub lifetimes: bool,
 }
 
 impl LaneSpec {
     /// A scheme on a device without a clock; it does not know the future yet.
     pub fn new(scheme: Arc<dyn SchemeFactory>, device: DeviceSettings) -> LaneSpec {
-        LaneSpec { scheme, future: None, device, victims: None, clock: None, follower: None }
+        LaneSpec { scheme, future: None, device, victims: None, clock: None, follower: None, lifetimes: true }
     }
 
     /// Whether the scheme needs the future.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pcstream_replay::{LaneResult, Quartiles, StreamResult};
+use pcstream_replay::{LaneResult, Lifetimes, Quartiles, StreamResult};
 use pcstream_ssd::Watermarks;
 use pcstream_ssd::endurance::{Wear, relative_lifetime};
 use pcstream_ssd::fdp::FdpStatistics;
@@ -143,8 +143,8 @@ pub struct StreamJson {
     pub gc_pages: u64,
     /// Lifetimes that ended in its own superblocks, those of its internal stream excluded.
     pub lifetime_pages: Option<Quartiles>,
-    /// How many pages have ended in it.
-    pub ended_pages: u64,
+    /// How many pages have ended in it; null if the lane kept no lifetimes.
+    pub ended_pages: Option<u64>,
     /// Its internal stream; null with other GC destinations.
     pub internal: Option<InternalStreamJson>,
 }
@@ -158,8 +158,8 @@ pub struct InternalStreamJson {
     pub copied_again: u64,
     /// Lifetimes that ended in it, from the host's write on.
     pub lifetime_pages: Option<Quartiles>,
-    /// How many pages have ended in it.
-    pub ended_pages: u64,
+    /// How many pages have ended in it; null if the lane kept no lifetimes.
+    pub ended_pages: Option<u64>,
 }
 
 /// The device of a result, and the profile or file that it comes from.
@@ -249,13 +249,13 @@ fn stream(stream: &StreamResult) -> StreamJson {
         stream: stream.stream.0,
         host_pages: stream.host_pages,
         gc_pages: stream.gc_pages,
-        lifetime_pages: stream.lifetimes.quartiles(),
-        ended_pages: stream.lifetimes.ended_pages(),
+        lifetime_pages: stream.lifetimes.as_ref().and_then(Lifetimes::quartiles),
+        ended_pages: stream.lifetimes.as_ref().map(Lifetimes::ended_pages),
         internal: stream.internal.as_ref().map(|internal| InternalStreamJson {
             pages: internal.pages,
             copied_again: internal.copied_again,
-            lifetime_pages: internal.lifetimes.quartiles(),
-            ended_pages: internal.lifetimes.ended_pages(),
+            lifetime_pages: internal.lifetimes.as_ref().and_then(Lifetimes::quartiles),
+            ended_pages: internal.lifetimes.as_ref().map(Lifetimes::ended_pages),
         }),
     }
 }

@@ -112,6 +112,8 @@ impl Grid {
             for place in &places {
                 let lane = LaneSpec {
                     clock: place.clock.clone(),
+                    // No column of a sweep is about them.
+                    lifetimes: false,
                     ..LaneSpec::new(scheme.clone(), place.settings.clone())
                 };
                 let key = format!(
