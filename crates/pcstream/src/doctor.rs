@@ -16,6 +16,7 @@ use pcstream_ublk::{Control, Served, link};
 use crate::args::DoctorArgs;
 use crate::failure::{Failure, Status};
 use crate::place::site;
+use crate::temporary;
 use crate::ui::{self, Ui};
 
 /// `pcstream doctor`.
@@ -76,7 +77,11 @@ fn leftovers(dead: usize) -> Vec<String> {
         problems.push(format!("cannot look for emulated devices: {error}"));
         Vec::new()
     });
-    let stale = found.stale.len() + devices.len() + dead;
+    let recordings = temporary::find_stale().unwrap_or_else(|error| {
+        problems.push(format!("cannot look for recordings: {error}"));
+        0
+    });
+    let stale = found.stale.len() + devices.len() + dead + recordings;
     let stale = (stale > 0).then(|| format!("{stale} of killed processes; remove: pcstream doctor --clean"));
     let problems = problems.into_iter().map(|problem| format!("not looked at: {problem}"));
     stale.into_iter().chain(problems).collect()
@@ -150,6 +155,15 @@ impl Cleaned {
         }
     }
 
+    fn recordings(&mut self) {
+        match temporary::clean() {
+            Ok(paths) => {
+                self.removed.extend(paths.iter().map(|path| format!("recording {}", path.display())))
+            }
+            Err(error) => self.left.push(format!("recordings: {error}")),
+        }
+    }
+
     /// Devices of servers that were killed.
     fn served(&mut self) {
         let said = |device: &String| format!("/dev/{device}, whose server was killed");
@@ -177,6 +191,7 @@ fn clean(ui: Ui) -> Result<Status, Failure> {
     // The file systems on them are gone by now.
     cleaned.emulated();
     cleaned.served();
+    cleaned.recordings();
     let Cleaned { removed, left } = cleaned;
     ui::print(&removed.iter().map(|what| format!("removed {what}\n")).collect::<String>())?;
     if !left.is_empty() {

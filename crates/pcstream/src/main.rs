@@ -62,6 +62,8 @@ mod stop;
 mod sweep;
 mod table;
 #[cfg(feature = "capture")]
+mod temporary;
+#[cfg(feature = "capture")]
 mod top;
 mod ui;
 mod values;

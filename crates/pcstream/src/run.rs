@@ -8,7 +8,6 @@ use pcstream_fs::scratch::ScratchOptions;
 use pcstream_replay::{LaneResult, Replay};
 use pcstream_report::{About, Simulation};
 use pcstream_trace::{Tables, TraceReader};
-use tempfile::TempDir;
 
 use crate::args::RunArgs;
 use crate::device::Template;
@@ -20,6 +19,7 @@ use crate::live_simulation::{LiveSimulation, Simulated};
 use crate::schemes;
 use crate::simulate::{self, TOP_CONTEXTS};
 use crate::stop::StopSignals;
+use crate::temporary::Temporary;
 use crate::ui::{JsonSink, Ui};
 use crate::whole_file::all_different;
 
@@ -45,7 +45,7 @@ pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
 pub struct TracePlace {
     path: PathBuf,
     /// Without -o the trace is only needed until it is simulated.
-    temporary: Option<TempDir>,
+    temporary: Option<Temporary>,
 }
 
 impl TracePlace {
@@ -54,8 +54,7 @@ impl TracePlace {
         if let Some(path) = output {
             return Ok(TracePlace { path: path.to_owned(), temporary: None });
         }
-        let made = tempfile::Builder::new().prefix("pcstream-").tempdir();
-        let temporary = made.context("cannot make a directory for the trace")?;
+        let temporary = Temporary::new().context("cannot make a directory for the trace")?;
         Ok(TracePlace { path: temporary.path().join("run.pctrace"), temporary: Some(temporary) })
     }
 }

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         common::test("run_interrupted_reports_and_cleans_up", &needs, interrupted),
         common::test("run_interrupted_in_the_schemes_leaves_no_recording", &needs, interrupted_schemes),
         common::test("record_killed_leaves_a_readable_trace", &needs, killed),
+        common::test("what_a_killed_run_recorded_is_cleaned_away", &needs, killed_run),
         common::test("doctor_says_what_it_cannot_clean", &[], unjudged),
         common::test("doctor_says_what_place_can_do_at_a_path", &with_loop, doctor_of_a_path),
     ])
@@ -447,6 +448,39 @@ fn killed() {
     let simulate = output(pcstream().arg("simulate").arg(&trace).args(["--scheme", "baseline"]));
     assert_eq!(simulate.status.code(), Some(3), "{}", text(&simulate.stderr));
     assert!(text(&simulate.stdout).contains("baseline"), "{}", text(&simulate.stdout));
+}
+
+/// The recording of a killed `run` that nobody asked for goes with `doctor --clean`, which leaves others alone.
+fn killed_run() {
+    let dir = TempDir::new().expect("a directory");
+    let mut run = pcstream();
+    run.env("TMPDIR", dir.path()).arg("run").args(PLACE).args(DEVICE).args([
+        "--",
+        "sh",
+        "-c",
+        "while :; do echo x >f; sync f; done",
+    ]);
+    let mut child = run
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("pcstream can be started");
+    let recordings = || {
+        let names =
+            std::fs::read_dir(dir.path()).expect("it is there").map(|entry| entry.expect("an entry").path());
+        names.filter(|path| path.join("run.pctrace.partial").exists()).count()
+    };
+    wait_for_child("a recording", &child, || recordings() == 1);
+    let clean = || output(pcstream().env("TMPDIR", dir.path()).args(["doctor", "--clean"]));
+    clean();
+    assert_eq!(recordings(), 1, "it is in use");
+    signal(child.id(), "KILL");
+    wait(&mut child);
+    wait_for("nothing to be left", || {
+        clean();
+        left(child.id()).is_empty() && recordings() == 0
+    });
 }
 
 /// In a mount namespace of its own, where nobody else has run directories.
