@@ -1,6 +1,6 @@
 //! Where `run` keeps a recording that was not asked for: in a directory for temporary files, which is gone after the run.
 //!
-//! The run holds a lock on its directory. So what a killed run left is told from what is in use.
+//! The run holds a lock on its directory. So what a killed run left is known from what is in use.
 //!
 //! Known weakness: what was left is looked for where `TMPDIR` points to now, or else in `/tmp`.
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_run_left_is_told_from_what_is_in_use_or_kept() {
+    fn what_a_killed_run_left_is_known_from_what_is_in_use_or_kept() {
         let root = tempfile::tempdir().unwrap();
         let left = || stale(root.path()).unwrap().into_iter().map(|run| run.path).collect::<Vec<_>>();
         let used = Temporary::below(root.path()).unwrap();
