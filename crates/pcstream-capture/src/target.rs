@@ -2,6 +2,7 @@
 //!
 //! A scratch file system is removed by `Place::remove`; if that is not reached, by [`Scratch`] itself.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,8 @@ pub(crate) struct Place {
     bytes: u64,
     /// When the capture began.
     free_blocks: u64,
+    /// The least that was seen of a scratch file system since then.
+    least_free: Cell<u64>,
     scratch: Option<Scratch>,
 }
 
@@ -84,8 +87,11 @@ impl Place {
             Target::Scratch(options) => {
                 let scratch = Scratch::create(options)?;
                 let device = scratch.device();
+                let free_blocks =
+                    rustix::fs::statvfs(scratch.mount_point()).map_or(0, |space| space.f_bavail);
                 Ok(Place {
-                    free_blocks: rustix::fs::statvfs(scratch.mount_point()).map_or(0, |space| space.f_bavail),
+                    free_blocks,
+                    least_free: Cell::new(free_blocks),
                     directory: scratch.mount_point().to_path_buf(),
                     fs: Some(scratch.fs()),
                     device: device.path.clone(),
@@ -103,6 +109,7 @@ impl Place {
                 let device = raw_device(path)?.ok_or_else(gone)?;
                 Ok(Place {
                     free_blocks: 0,
+                    least_free: Cell::new(0),
                     directory: device.path.clone(),
                     fs: None,
                     device: device.path,
@@ -116,6 +123,7 @@ impl Place {
                 let as_given = dir.is_dir().then(|| std::path::absolute(dir).ok()).flatten();
                 Ok(Place {
                     free_blocks: 0,
+                    least_free: Cell::new(0),
                     directory: as_given.unwrap_or(found.directory),
                     fs: Some(found.fs),
                     device: found.device.path,
@@ -179,19 +187,29 @@ impl Place {
         self.fs.map_or_else(|| Ok(Layout::of_device()), |fs| Layout::of_mounted(&self.directory, fs))
     }
 
-    /// Said if the scratch file system is full, whether the command noticed or not. A file that did not fit and was
-    /// removed again leaves no trace of it.
+    /// Notes how much room a scratch file system has left. A file that does not fit may be removed again at once.
+    pub(crate) fn look_for_room(&self) {
+        if self.scratch.is_some()
+            && let Ok(space) = rustix::fs::statvfs(&self.directory)
+        {
+            self.least_free.set(space.f_bavail.min(self.least_free.get()));
+        }
+    }
+
+    /// Said if the scratch file system was full at a look, whether the command noticed or not.
     pub(crate) fn full_note(&self) -> Option<String> {
         self.scratch.as_ref()?;
+        self.look_for_room();
         let space = rustix::fs::statvfs(&self.directory).ok()?;
-        let left = space.f_bavail * space.f_frsize;
-        let little = space.f_bavail * 100 < space.f_blocks || left < REFUSED_BYTES;
+        let least = self.least_free.get();
+        let left = least * space.f_frsize;
+        let little = least * 100 < space.f_blocks || left < REFUSED_BYTES;
         // A small file system has little from the beginning.
-        let full = little && space.f_bavail * 2 < self.free_blocks;
+        let full = little && least * 2 < self.free_blocks;
+        let when = if space.f_bavail > least { "was full for some time" } else { "is full" };
         full.then(|| {
             format!(
-                "the scratch file system is full ({} KiB are left): give it more room with --size, or fill it less with \
-                 --fill",
+                "the scratch file system {when} ({} KiB were left): give it more room with --size, or fill it less with --fill",
                 left >> 10
             )
         })

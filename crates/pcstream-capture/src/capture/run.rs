@@ -233,6 +233,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         let mut over = None;
         loop {
             self.look()?;
+            place.look_for_room();
             let wishes = interrupts.wishes();
             if wishes > 0 || over.is_some() {
                 traced.stop(wishes > 1, self.patient);
