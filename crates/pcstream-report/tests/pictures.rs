@@ -10,7 +10,7 @@ use pcstream_report::pictures::{Curve, Figure, Material, Sweep, figure, names, n
 use pcstream_report::{About, ContextRow, Simulation};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination};
 use pcstream_trace::generators::{Common, generate};
-use pcstream_trace::{Batch, ContextId};
+use pcstream_trace::{Batch, Context, ContextId, Frame};
 
 const PAGES: u64 = 4096;
 
@@ -237,5 +237,22 @@ fn kinds_of_drive_stand_above_their_columns() {
         let page = page(material);
         assert_eq!(page.matches("colspan=\"3\" scope=\"colgroup\">").count(), 3);
         assert!(page.contains(">internal streams, FDP persistent</th>"));
+    });
+}
+
+#[test]
+fn long_names_do_not_make_a_page_that_no_browser_opens() {
+    drawn("hotcold", 8192, (&["baseline", "pcstream"], &[GcDestination::Own]), |material| {
+        let frame = Frame { module: "/bin/a".to_owned(), symbol: "n".repeat(4000), ..Frame::default() };
+        let row = material.rows.iter().find(|row| row.context.is_some()).expect("a context");
+        let context = Context { frames: vec![frame; 12], ..row.context.expect("a context").clone() };
+        let rows = vec![ContextRow { context: Some(&context), ..row.clone() }; 300];
+        let page = page(&Material { rows: &rows, ..*material });
+        assert!(page.len() < 10 << 20, "{} bytes", page.len());
+        let shown = page.matches("<td class=\"path\">").count();
+        assert!(
+            shown > 100 && page.contains(&format!("<p>{} more contexts wrote ", 300 - shown)),
+            "{shown}"
+        );
     });
 }

@@ -22,8 +22,9 @@ use crate::symbols::Names;
 use crate::verdict::Matters;
 use crate::{ContextRow, VERSION, Verdict};
 
-/// Contexts in the table: bounds the size of the file.
+/// Contexts in the table, and bytes of their rows: they bound the size of the file. Names may have 4096 bytes each.
 const CONTEXTS: usize = 2000;
+const TABLE_BYTES: usize = 8 << 20;
 
 /// Contexts on paper, as `page.css` has it: two or three pages.
 const ON_PAPER: usize = 60;
@@ -183,17 +184,22 @@ fn contexts(rows: &[ContextRow], lane: &LaneResult) -> String {
     let shown = &rows[..rows.len().min(CONTEXTS)];
     let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
     let mut lines = call_paths(&known, Names::Short).into_iter();
+    let (first, mut all) = (out.len(), 0);
     for row in shown {
         let line = row.context.and_then(|_| lines.next()).unwrap_or_default();
-        out += &context(row, &line);
+        let text = context(row, &line);
+        if out.len() - first + text.len() > TABLE_BYTES {
+            break;
+        }
+        out += &text;
+        all += 1;
     }
     out += "</tbody></table></div>\n";
-    if rows.len() > CONTEXTS {
-        let rest: u64 = rows[CONTEXTS..].iter().map(|row| row.writer.pages()).sum();
-        _ = writeln!(out, "<p>{} more contexts wrote {}.</p>", rows.len() - CONTEXTS, page_bytes(rest));
+    if rows.len() > all {
+        let rest: u64 = rows[all..].iter().map(|row| row.writer.pages()).sum();
+        _ = writeln!(out, "<p>{} more contexts wrote {}.</p>", rows.len() - all, page_bytes(rest));
     }
-    if shown.len() > ON_PAPER {
-        let all = shown.len();
+    if all > ON_PAPER {
         _ = writeln!(
             out,
             "<p class=\"paper\">Paper has the first {ON_PAPER} of {all} rows; the file has them all.</p>"
