@@ -1,10 +1,13 @@
-//! Call-frame rules of a module: how to get from a frame to its caller's, read from `.eh_frame`.
+//! Call-frame rules of a module: how to get from a frame to its caller's, read from `.eh_frame` or from Go's table.
 //!
 //! Idea: compilers describe every instruction's frame in a table (DWARF 5, section 6.4; present in every x86-64
 //! binary that can throw, which distributions make all of them). A row of it that says "the caller's stack
 //! pointer is this register plus that number, and the return address lies below it" is small enough for the
 //! kernel side to follow. All rows of call sites seen in practice have this form; what has not
 //! (procedure linkage tables, signal frames) becomes `RULE_NONE`, where a path is cut.
+//!
+//! Go's functions have no entries there. Their rules come from Go's own table (`go_table`): all are of the form
+//! "the stack pointer plus that number". A path ends where Go changes from one stack to another.
 //!
 //! Units: file offsets come in, as the kernel side has them; virtual addresses of the file are only used inside.
 //!
@@ -20,6 +23,7 @@ use gimli::{
 };
 use object::{Object, ObjectSection};
 
+use crate::go_table::{self, Frame, GoTable};
 use crate::modules::module_data::{Elf, ModuleData};
 use crate::modules::reading_limits::Allowance;
 use crate::modules::segments::Segments;
@@ -27,6 +31,8 @@ use crate::wire::{RuleKind, UnwindRule};
 
 /// Sections beyond this size are not read: the largest programs have a third of it.
 const MAX_SECTION_BYTES: u64 = 64 << 20;
+/// Nor is a table of Go's beyond this size: it is a quarter of a program, and the largest programs have 300 MB.
+const MAX_GO_BYTES: u64 = 128 << 20;
 /// Entries of more instructions are not followed: those of the largest functions are a tenth as long.
 const MAX_ENTRY_BYTES: usize = 64 << 10;
 /// Tables without an index are searched from their beginning, unless they are longer than this.
@@ -41,7 +47,15 @@ pub struct CallFrames {
     /// An index by address; empty if the module has none.
     eh_frame_hdr: Vec<u8>,
     bases: BaseAddresses,
+    go: Option<GoFrames>,
     segments: Segments,
+}
+
+/// Go's table, and where its code begins, if the table does not say.
+#[derive(Debug)]
+struct GoFrames {
+    table: Vec<u8>,
+    text: u64,
 }
 
 impl CallFrames {
@@ -56,9 +70,15 @@ impl CallFrames {
             let section = section(name)?;
             (section.size() <= MAX_SECTION_BYTES).then(|| section.data().ok()).flatten().map(<[u8]>::to_vec)
         };
+        let eh_frame = content(".eh_frame").unwrap_or_default();
+        let go = go_table::section(&parsed, MAX_GO_BYTES);
+        if eh_frame.is_empty() && go.is_none() {
+            return None;
+        }
         Some(CallFrames {
-            eh_frame: content(".eh_frame").filter(|table| !table.is_empty())?,
+            eh_frame,
             eh_frame_hdr: content(".eh_frame_hdr").unwrap_or_default(),
+            go: go.map(|(table, text)| GoFrames { table: table.to_vec(), text }),
             bases: BaseAddresses::default()
                 .set_eh_frame(address(".eh_frame"))
                 .set_eh_frame_hdr(address(".eh_frame_hdr"))
@@ -70,7 +90,8 @@ impl CallFrames {
 
     /// Memory that they take.
     pub fn bytes(&self) -> u64 {
-        (self.eh_frame.len() + self.eh_frame_hdr.len()) as u64
+        let go = self.go.as_ref().map_or(0, |go| go.table.len());
+        (self.eh_frame.len() + self.eh_frame_hdr.len() + go) as u64
     }
 
     /// The rule for the instruction at a file offset.
@@ -81,7 +102,7 @@ impl CallFrames {
 
     fn rule_of_address(&self, address: u64) -> Option<UnwindRule> {
         let mut context = UnwindContext::new();
-        let entry = self.entry_of(address)?;
+        let Some(entry) = self.entry_of(address) else { return self.go.as_ref()?.rule_of_address(address) };
         if entry.entry_len().saturating_add(entry.cie().entry_len()) > MAX_ENTRY_BYTES {
             return None;
         }
@@ -112,6 +133,18 @@ impl CallFrames {
     }
 }
 
+impl GoFrames {
+    fn rule_of_address(&self, address: u64) -> Option<UnwindRule> {
+        let table = GoTable::parse(&self.table, self.text)?;
+        let function = table.function_at(address)?;
+        let into_function = u32::try_from(address - function.start).ok()?;
+        Some(UnwindRule {
+            into_function,
+            ..rule_of_go(table.frame_at(&function, address)).unwrap_or(NO_RULE)
+        })
+    }
+}
+
 /// No rule is known.
 pub const NO_RULE: UnwindRule =
     UnwindRule { kind: RuleKind::RULE_NONE.0, cfa_offset: 0, bp_offset: 0, into_function: 0 };
@@ -136,4 +169,18 @@ fn rule_of_row(row: &UnwindTableRow<usize>) -> Option<UnwindRule> {
         Some(_) => return None,
     };
     Some(UnwindRule { kind: kind.0, cfa_offset: i32::try_from(offset).ok()?, bp_offset, into_function: 0 })
+}
+
+/// Go saves the frame pointer below the return address, in frames that have room for it.
+fn rule_of_go(frame: Frame) -> Option<UnwindRule> {
+    match frame {
+        Frame::Bytes(bytes) => Some(UnwindRule {
+            kind: RuleKind::RULE_SP.0,
+            cfa_offset: i32::try_from(bytes).ok()?.checked_add(8)?,
+            bp_offset: if bytes == 0 { 0 } else { -16 },
+            into_function: 0,
+        }),
+        Frame::Outermost => Some(UnwindRule { kind: RuleKind::RULE_END.0, ..NO_RULE }),
+        Frame::Unknown => None,
+    }
 }

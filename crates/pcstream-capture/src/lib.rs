@@ -3,7 +3,7 @@
 //!
 //! `capture` runs a command on a scratch (or existing) file system and yields the events of a trace.
 //! Beneath it: `session` (the BPF program in `bpf/`), `wire` (its records), `join` (records to events),
-//! `unwind` with `call_frames` (exact call paths), `buffers` (programs that write what others made dirty),
+//! `unwind` with `call_frames` and `go_table` (exact call paths), `buffers` (programs that write what others made dirty),
 //! `runtime` (paths of the Java agent), `modules` (files of programs and libraries), `signature` and `symbols` (who
 //! wrote, in which source lines). `attach` follows what runs already, `target` is where. `doctor` says what this machine
 //! can do.
@@ -19,6 +19,7 @@ pub mod command;
 mod counts;
 #[cfg(feature = "bpf")]
 pub mod doctor;
+mod go_table;
 pub mod join;
 #[cfg(feature = "bpf")]
 mod live_names;

@@ -1,4 +1,4 @@
-//! Exact call paths on the real kernel: programs whose paths are known, built with gcc for the purpose.
+//! Exact call paths on the real kernel: programs whose paths are known, built for the purpose with gcc, or with Go.
 
 mod common;
 #[path = "common/programs.rs"]
@@ -7,11 +7,16 @@ mod programs;
 mod recording;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use gimli::{BaseAddresses, CfaRule, CieOrFde, DebugFrame, LittleEndian, UnwindContext, UnwindSection};
+use object::{Object, ObjectSection, ObjectSegment};
+use pcstream_capture::call_frames::CallFrames;
 use pcstream_capture::capture::Target;
 use pcstream_capture::session::SessionOptions;
+use pcstream_capture::wire::RuleKind;
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Unwind;
 use recording::{DB_BENCH, Recording, bpf, db_bench, functions, gcc, record, record_with, scratch};
@@ -71,6 +76,7 @@ int main(void) {
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf, gcc];
     let rocksdb = [common::ext4 as common::Need, common::zram, bpf, db_bench];
+    let with_go = [common::ext4 as common::Need, common::zram, bpf, gcc, programs::go];
     common::run(vec![
         common::test("exact_paths_are_the_programs_own", &needs, known_paths),
         common::test("exact_paths_end_at_code_without_tables", &needs, without_tables),
@@ -80,6 +86,9 @@ fn main() -> ExitCode {
         common::test("many_mappings_hide_no_library", &needs, many_mappings),
         common::test("stores_of_one_call_have_one_context", &needs, one_call_many_stores),
         common::test("stores_while_the_page_is_written_have_a_context", &needs, stores_beside_fsync),
+        common::test("exact_paths_of_go_are_the_programs_own", &with_go, || go_paths(false)),
+        common::test("rules_of_go_are_those_for_debuggers", &[programs::go], go_rules),
+        common::test("exact_paths_of_go_end_where_it_calls_c", &with_go, || go_paths(true)),
         common::test("exact_paths_of_rocksdb_tell_its_activities_apart", &rocksdb, rocksdb_is_pure),
     ])
 }
@@ -375,6 +384,91 @@ int main(void) {
     eprintln!("    {} pages written", writers.values().sum::<u64>());
     assert_eq!(recording.distinct_pages("/flushed"), 1024);
     assert!(!writers.contains_key(&0), "{writers:?}, {:?}", recording.finished().statistics);
+}
+
+/// Go programs, stripped: without C in it, and with C, which brings call-frame tables and other code before Go's.
+fn go_paths(with_c: bool) {
+    let dir = TempDir::new().expect("a directory");
+    let sources =
+        [("main.go", include_str!("native/go_paths.go")), ("c.go", include_str!("native/go_paths_c.go"))];
+    let sources = &sources[..1 + usize::from(with_c)];
+    let program = programs::go_build(dir.path(), "program", sources, &["-ldflags=-s -w"]);
+    let recording = run(&program, SessionOptions::default());
+    for (file, path) in [
+        ("log", &["runtime.memmove", "main.storeLog", "main.main"][..]),
+        ("table", &["runtime.memmove", "main.storeTable", "main.main"]),
+        ("any", &["runtime.memmove", "main.storeAny", "main.main"]),
+        ("one", &["main.storeOne", "main.main"]),
+    ] {
+        let whole = [path, &["runtime.main", "runtime.goexit"]].concat();
+        assert_eq!(only_path(&recording, file), (whole, Unwind::Exact), "{file}");
+    }
+    let (named, unwind) = only_path(&recording, "goroutine");
+    assert!(named.windows(2).any(|pair| pair == ["main.keep", "main.inGoroutine"]), "{named:?}");
+    assert_eq!((named.last(), unwind), (Some(&"runtime.goexit"), Unwind::Exact), "{named:?}");
+    for (id, pages) in writers(&recording, "deep") {
+        assert!(functions(&recording, id).contains(&"main.deep") && pages >= 14, "{pages}");
+    }
+    let (named, unwind) = only_path(&recording, "recovered");
+    assert_eq!((named.last(), unwind), (Some(&"runtime.sigpanic"), Unwind::Cut), "{named:?}");
+    if with_c {
+        let (named, unwind) = only_path(&recording, "c");
+        let last = named.last().is_some_and(|name| name.starts_with("runtime.asmcgocall"));
+        assert!(last && named[0] == "write" && unwind == Unwind::Cut, "{unwind:?}: {named:?}");
+    }
+}
+
+/// Go also writes call frames for debuggers (`.debug_frame`). All rows of a program give the same rules, but where a stack ends.
+fn go_rules() {
+    let dir = TempDir::new().expect("a directory");
+    let source = [("main.go", include_str!("native/go_paths.go"))];
+    let program = programs::go_build(dir.path(), "program", &source, &["-ldflags=-compressdwarf=false"]);
+    let frames = CallFrames::read(&File::open(&program).expect("it was built")).expect("it has Go's table");
+    let bytes = std::fs::read(&program).expect("it was built");
+    let elf = object::File::parse(&*bytes).expect("it is a program");
+    let offset = |address: u64| {
+        let segment = elf.segments().find(|s| (s.address()..s.address() + s.size()).contains(&address));
+        segment.map_or(0, |segment| address - segment.address() + segment.file_range().0)
+    };
+    let table =
+        elf.section_by_name(".debug_frame").and_then(|section| section.data().ok()).expect("it has one");
+    let mut table = DebugFrame::new(table, LittleEndian);
+    table.set_address_size(8);
+    let bases = BaseAddresses::default();
+    let (mut entries, mut context) = (table.entries(&bases), UnwindContext::new());
+    let (mut equal, mut ends) = (0, 0);
+    while let Some(entry) = entries.next().expect("an entry") {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let entry = partial.parse(DebugFrame::cie_from_offset).expect("an entry");
+        let mut rows = entry.rows(&table, &bases, &mut context).expect("it has rows");
+        while let Some(row) = rows.next_row().expect("a row") {
+            let rule = frames.rule_at(offset(row.start_address()));
+            let CfaRule::RegisterAndOffset { offset, .. } = *row.cfa() else { panic!("{row:?}") };
+            let into = row.start_address() - entry.initial_address();
+            if rule.kind == RuleKind::RULE_SP.0 {
+                assert_eq!(
+                    (i64::from(rule.cfa_offset), u64::from(rule.into_function)),
+                    (offset, into),
+                    "{row:?}"
+                );
+                equal += 1;
+            } else if row.start_address() < entry.end_address() {
+                ends += 1;
+            }
+        }
+    }
+    eprintln!("    {equal} rows give the same rule, {ends} are where a stack ends");
+    assert!(equal > 5_000 && ends < equal / 50, "{equal}, {ends}");
+}
+
+/// The functions on the one call path of a file of 100 pages, and how it was found.
+fn only_path<'a>(recording: &'a Recording, file: &str) -> (Vec<&'a str>, Unwind) {
+    let writers = writers(recording, file);
+    let [&id] = writers.keys().collect::<Vec<_>>()[..] else {
+        panic!("{file} was written by {:?}", names(recording, &writers))
+    };
+    assert_eq!(recording.distinct_pages(&format!("/{file}")), 100, "{file}");
+    (functions(recording, id), recording.finished().contexts[id as usize - 1].unwind)
 }
 
 /// Of the bytes of table files, none has a path on which both flush and compaction write, and all paths are exact.

@@ -250,9 +250,6 @@ fn long_names_do_not_make_a_page_that_no_browser_opens() {
         let page = page(&Material { rows: &rows, ..*material });
         assert!(page.len() < 10 << 20, "{} bytes", page.len());
         let shown = page.matches("<td class=\"path\">").count();
-        assert!(
-            shown > 100 && page.contains(&format!("<p>{} more contexts wrote ", 300 - shown)),
-            "{shown}"
-        );
+        assert!(shown > 100 && page.contains(&format!("<p>{} more contexts wrote ", 300 - shown)), "{shown}");
     });
 }

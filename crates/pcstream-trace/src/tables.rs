@@ -23,7 +23,7 @@ pub enum Unwind {
     Scan = 2,
     /// Not a call path: a class of a generator, or a tag of an imported trace.
     Label = 3,
-    /// A walk along the call-frame rules of the modules (`.eh_frame`): the true path.
+    /// A walk along the call-frame rules of the modules (`.eh_frame`; Go: `.gopclntab`): the true path.
     Exact = 4,
     /// Reported by a language runtime (the Java agent), in the program's own language.
     Runtime = 5,

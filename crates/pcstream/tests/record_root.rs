@@ -266,17 +266,8 @@ func main() {
 /// Go programs as they are built by default, whose debug sections are compressed, and stripped ones.
 fn go_names() {
     let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let source = dir.path().join("main.go");
-    fs::write(&source, GO).expect("it can be written");
     for (name, flags) in [("plain", "-ldflags="), ("stripped", "-ldflags=-s -w")] {
-        let program = dir.path().join(name);
-        let mut go = Command::new(if Path::new("/usr/local/go/bin/go").exists() {
-            "/usr/local/go/bin/go"
-        } else {
-            "go"
-        });
-        go.args(["build", flags, "-o"]).arg(&program).arg(&source).env("HOME", dir.path());
-        assert!(go.status().expect("go starts").success());
+        let program = programs::go_build(dir.path(), name, &[("main.go", GO)], &[flags]);
         let trace = dir.path().join(format!("{name}.pctrace"));
         let script = format!("{} {}/{name}", text(&program), text(&disk.mount_point()));
         let out = record(&disk.mount_point(), &trace, &script);

@@ -91,3 +91,16 @@ fn program(name: &str, package: &str) -> Option<String> {
 pub fn go() -> Option<String> {
     program("go", "golang-go")
 }
+
+/// Compiles the files of a Go program of this name into a directory.
+pub fn go_build(dir: &Path, name: &str, sources: &[(&str, &str)], flags: &[&str]) -> PathBuf {
+    let (own, built) = (Path::new("/usr/local/go/bin/go"), dir.join(name));
+    let mut go = Command::new(if own.exists() { own } else { Path::new("go") });
+    go.arg("build").args(flags).arg("-o").arg(&built).env("HOME", dir).current_dir(dir);
+    for (file, text) in sources {
+        std::fs::write(dir.join(file), text).expect("it can be written");
+        go.arg(file);
+    }
+    assert!(go.status().expect("go starts").success());
+    built
+}

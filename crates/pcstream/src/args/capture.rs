@@ -214,7 +214,7 @@ const UNWIND_CHOICES: [(Option<Unwind>, &str); 4] = [
     (None, "Exactly where the code has call-frame tables, else along frame pointers, else by the scan"),
     (
         Some(Unwind::Exact),
-        "Along the call-frame tables of programs and libraries (.eh_frame); paths end at code without them",
+        "Along the call-frame tables of programs and libraries; paths end at code without them",
     ),
     (Some(Unwind::FramePointer), "Frame pointers"),
     (Some(Unwind::Scan), "The restricted stack scan of the PCStream paper"),
