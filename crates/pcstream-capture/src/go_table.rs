@@ -9,7 +9,8 @@
 //!
 //! Invariant: nothing in it is trusted. Every read is checked, and the steps of one look-up are bounded.
 //!
-//! Known weakness: frames are known from the form of Go 1.18 on. Older ones do not say, or not always, which functions change stacks.
+//! Known weakness: frames are known from the form of Go 1.18 on. Older ones do not say, or not always, which functions change
+//! stacks.
 
 use object::{Object, ObjectSection};
 
