@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 
 use common::{Place, ends_with, json, refuses};
+use serde_json::Value;
 
 fn learn(trace: &str, table: &str, flags: &[&str]) {
     let all = [&["simulate", trace, "--scheme", "pcstream", "--save-table", table], flags].concat();
@@ -19,6 +20,12 @@ fn other_trace(place: &Place) -> String {
     trace
 }
 
+/// Lifetime and samples of the same context in another list.
+fn learned(contexts: &[Value], entry: &Value) -> (u64, u64) {
+    let same = contexts.iter().find(|e| e["signature"] == entry["signature"]).expect("in both");
+    (same["lifetime_pages"].as_u64().expect("a number"), same["samples"].as_u64().expect("a number"))
+}
+
 #[test]
 fn merged_tables_weigh_by_samples_and_can_be_loaded() {
     let place = Place::new();
@@ -31,12 +38,7 @@ fn merged_tables_weigh_by_samples_and_can_be_loaded() {
     let contexts = |table: usize| shown["tables"][table]["contexts"].as_array().expect("a list").clone();
     assert_eq!(contexts(2).len(), 2, "hot and cold: {shown}");
     for entry in contexts(2) {
-        let of = |table| {
-            let same =
-                contexts(table).into_iter().find(|e| e["signature"] == entry["signature"]).expect("in both");
-            (same["lifetime_pages"].as_u64().expect("a number"), same["samples"].as_u64().expect("a number"))
-        };
-        let ((l1, n1), (l2, n2)) = (of(0), of(1));
+        let [(l1, n1), (l2, n2)] = [0, 1].map(|table| learned(&contexts(table), &entry));
         assert_ne!(l1, l2, "the test would prove nothing");
         assert_eq!(entry["samples"].as_u64(), Some(n1 + n2));
         assert_eq!(entry["lifetime_pages"].as_u64(), Some((l1 * n1 + l2 * n2 + (n1 + n2) / 2) / (n1 + n2)));
@@ -170,12 +172,7 @@ fn what_the_fleet_knows_already_counts_once() {
     let contexts = |table: usize| shown["tables"][table]["contexts"].as_array().expect("a list").clone();
     assert_eq!(contexts(2).len(), 2, "hot and cold: {shown}");
     for entry in contexts(2) {
-        let of = |table| {
-            let same =
-                contexts(table).into_iter().find(|e| e["signature"] == entry["signature"]).expect("in both");
-            (same["lifetime_pages"].as_u64().expect("a number"), same["samples"].as_u64().expect("a number"))
-        };
-        let ((l1, n1), (l2, n2)) = (of(0), of(1));
+        let [(l1, n1), (l2, n2)] = [0, 1].map(|table| learned(&contexts(table), &entry));
         assert!(n2 > n1, "the test would prove nothing: {shown}");
         assert_eq!(entry["samples"].as_u64(), Some(n2), "those of the fleet, and new ones: {shown}");
         let mean = (l1 * n1 + l2 * (n2 - n1) + n2 / 2) / n2;
