@@ -33,33 +33,16 @@ impl Drop for RunDir {
     }
 }
 
-/// Run directories of servers that are gone, locked: no other process removes them meanwhile.
-fn stale(root: &Path) -> io::Result<Vec<run_dir::RunDir>> {
-    let entries = match fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let mut stale = Vec::new();
-    for entry in entries {
-        let Ok(run) = run_dir::RunDir::open(&entry?.path()) else { continue };
-        if run.lock().map_err(io::Error::other)? {
-            stale.push(run);
-        }
-    }
-    Ok(stale)
-}
-
 /// What `clean_stale` would remove.
 pub fn find_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
-    Ok(stale(root)?.into_iter().map(|run| run.path).collect())
+    Ok(run_dir::RunDir::stale(root, |_| true)?.into_iter().map(|run| run.path).collect())
 }
 
 /// Unmounts and removes what servers that are gone left under `root`. Returns what was removed.
 /// What is mounted on such a device has to be unmounted first.
 pub fn clean_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
-    for run in stale(root)? {
+    for run in run_dir::RunDir::stale(root, |_| true)? {
         if remove(&run.path)? {
             removed.push(run.path);
         }

@@ -8,7 +8,8 @@
 //!
 //! Known weakness: as [`trusted_file`](crate::trusted_file), it looks at the bits of the mode only.
 
-use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -71,17 +72,44 @@ impl RunDir {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(source) => return Err(RunDirError::Io { doing: "make", path, source }),
             }
-            // Whoever looks for directories of runs that are gone may take it before it is locked.
-            match RunDir::open(&path) {
-                Ok(run) if run.lock()? && run.is_there() => {
-                    run.set_mode(mode)?;
-                    return Ok(run);
-                }
-                Err(error) if !error.is_missing() => return Err(error),
-                _ => {}
+            if let Some(run) = RunDir::claim(&path)? {
+                run.set_mode(mode)?;
+                return Ok(run);
             }
         }
         unreachable!("a process does not make 2^32 directories")
+    }
+
+    /// Opens and locks a directory that was just made. `None`: somebody who looks for directories of runs that are gone took it
+    /// before.
+    pub fn claim(path: &Path) -> Result<Option<RunDir>, RunDirError> {
+        match RunDir::open(path) {
+            Ok(run) if run.lock()? && run.is_there() => Ok(Some(run)),
+            Err(error) if !error.is_missing() => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// Directories below `root` of runs that are gone, locked: no other process removes them meanwhile. Those that `wanted` does
+    /// not want by their names, and those of other users, are left alone.
+    pub fn stale(root: &Path, wanted: impl Fn(&OsStr) -> bool) -> io::Result<Vec<RunDir>> {
+        let entries = match fs::read_dir(root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut stale = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if !wanted(&entry.file_name()) {
+                continue;
+            }
+            let Ok(run) = RunDir::open(&entry.path()) else { continue };
+            if run.lock().map_err(io::Error::other)? {
+                stale.push(run);
+            }
+        }
+        Ok(stale)
     }
 
     /// Opens one without following a link, and checks whose it is.
@@ -250,5 +278,19 @@ mod tests {
         check(&real.join("run")).unwrap();
         assert!(check(Path::new("relative")).unwrap_err().to_string().contains("absolute"));
         assert!(check(&root.path().join("none")).unwrap_err().is_missing());
+    }
+
+    #[test]
+    fn a_directory_is_claimed_unless_somebody_has_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("run");
+        assert!(RunDir::claim(&path).unwrap().is_none(), "it is gone");
+        fs::create_dir(&path).unwrap();
+        let first = RunDir::claim(&path).unwrap().unwrap();
+        assert!(RunDir::claim(&path).unwrap().is_none(), "somebody has it");
+        assert!(RunDir::stale(root.path(), |_| true).unwrap().is_empty());
+        drop(first);
+        assert_eq!(RunDir::stale(root.path(), |name| name == "run").unwrap().len(), 1);
+        assert!(RunDir::stale(root.path(), |name| name == "other").unwrap().is_empty());
     }
 }

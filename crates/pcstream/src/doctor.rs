@@ -157,8 +157,9 @@ impl Cleaned {
 
     fn recordings(&mut self) {
         match temporary::clean() {
-            Ok(paths) => {
-                self.removed.extend(paths.iter().map(|path| format!("recording {}", path.display())))
+            Ok((removed, left)) => {
+                self.removed.extend(removed.iter().map(|path| format!("recording {}", path.display())));
+                self.left.extend(left);
             }
             Err(error) => self.left.push(format!("recordings: {error}")),
         }

@@ -19,7 +19,7 @@ use crate::live_simulation::{LiveSimulation, Simulated};
 use crate::schemes;
 use crate::simulate::{self, TOP_CONTEXTS};
 use crate::stop::StopSignals;
-use crate::temporary::Temporary;
+use crate::temporary::{RECORDING, Temporary};
 use crate::ui::{JsonSink, Ui};
 use crate::whole_file::all_different;
 
@@ -55,7 +55,7 @@ impl TracePlace {
             return Ok(TracePlace { path: path.to_owned(), temporary: None });
         }
         let temporary = Temporary::new().context("cannot make a directory for the trace")?;
-        Ok(TracePlace { path: temporary.path().join("run.pctrace"), temporary: Some(temporary) })
+        Ok(TracePlace { path: temporary.recording(), temporary: Some(temporary) })
     }
 }
 
@@ -112,8 +112,14 @@ impl RecordedRun<'_> {
         let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
         let simulated = match (self.simulation.finish(&reader, self.interrupt), &temporary) {
             (Err(failure @ Failure::Failed(_)), Some(_)) => {
-                let kept = temporary.expect("it is there").keep();
-                ui.remark(&format!("the recording is kept: {}", kept.join("run.pctrace").display()));
+                let trace = |kept: &Path| kept.join(RECORDING).display().to_string();
+                ui.remark(&match temporary.expect("it is there").keep() {
+                    Ok(kept) => format!("the recording is kept: {}", trace(&kept)),
+                    Err(kept) => format!(
+                        "the recording is kept: {}; move it, for `pcstream doctor --clean` removes it there",
+                        trace(&kept)
+                    ),
+                });
                 return Err(failure);
             }
             (Err(Failure::Interrupted { signal, .. }), temporary) => {

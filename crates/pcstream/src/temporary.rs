@@ -4,8 +4,10 @@
 //!
 //! Known weakness: what was left is looked for where `TMPDIR` points to now, or else in `/tmp`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pcstream_system::run_dir::RunDir;
@@ -15,6 +17,9 @@ use tempfile::TempDir;
 const PREFIX: &str = "pcstream-run-";
 /// The same for one that is kept.
 const KEPT: &str = "pcstream-kept-";
+
+/// The recording in it.
+pub const RECORDING: &str = "run.pctrace";
 
 /// A directory of a run, which is removed with this.
 pub struct Temporary {
@@ -29,57 +34,61 @@ impl Temporary {
     }
 
     fn below(root: &Path) -> io::Result<Temporary> {
-        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)?;
-        let lock = RunDir::open(dir.path()).map_err(io::Error::other)?;
-        lock.lock().map_err(io::Error::other)?;
-        Ok(Temporary { dir, _lock: lock })
+        loop {
+            let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)?;
+            if let Some(lock) = RunDir::claim(dir.path()).map_err(io::Error::other)? {
+                return Ok(Temporary { dir, _lock: lock });
+            }
+            // Who has it removes it.
+            let _ = dir.keep();
+        }
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.dir.path()
+    /// Where the recording goes.
+    pub fn recording(&self) -> PathBuf {
+        self.dir.path().join(RECORDING)
     }
 
-    /// Leaves it to the user, under another name if it can have one. Returns where it is.
-    pub fn keep(self) -> PathBuf {
+    /// Leaves it to the user, under a name that [`clean`] does not know. Returns where it is; an error if it could not be moved,
+    /// and is where it was.
+    pub fn keep(self) -> Result<PathBuf, PathBuf> {
         let path = self.dir.keep();
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(PREFIX));
-        let kept = name.map(|rest| path.with_file_name(format!("{KEPT}{rest}")));
-        match kept {
-            Some(kept) if fs::rename(&path, &kept).is_ok() => kept,
-            _ => path,
+        let empty = path.parent().map(|root| tempfile::Builder::new().prefix(KEPT).tempdir_in(root));
+        match empty {
+            Some(Ok(empty)) if fs::rename(&path, empty.path()).is_ok() => Ok(empty.keep()),
+            _ => Err(path),
         }
     }
 }
 
-/// Directories of this user's runs that were killed, locked: no other process removes them meanwhile.
+/// Those in which there is nothing but a recording: a user may give a directory such a name.
 fn stale(root: &Path) -> io::Result<Vec<RunDir>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(root)? {
-        let entry = entry?;
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            continue;
-        }
-        // Those of other users are theirs.
-        let Ok(run) = RunDir::open(&entry.path()) else { continue };
-        if run.lock().map_err(io::Error::other)? {
-            found.push(run);
-        }
-    }
+    let begins = |name: &OsStr, with: &str| name.as_bytes().starts_with(with.as_bytes());
+    let mut found = RunDir::stale(root, |name| begins(name, PREFIX))?;
+    found.retain(|run| {
+        let is_of_recording =
+            |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|it| begins(&it.file_name(), RECORDING));
+        fs::read_dir(&run.path).is_ok_and(|mut entries| entries.all(is_of_recording))
+    });
     Ok(found)
 }
 
-/// What [`clean`] would remove.
+/// How many [`clean`] would remove.
 pub fn find_stale() -> io::Result<usize> {
     Ok(stale(&std::env::temp_dir())?.len())
 }
 
-/// Removes what killed runs left. Returns what was removed.
-pub fn clean() -> io::Result<Vec<PathBuf>> {
-    stale(&std::env::temp_dir())?
-        .into_iter()
-        .map(|run| fs::remove_dir_all(&run.path).map(|()| run.path))
-        .collect()
+/// Removes what killed runs of this user left. Returns what was removed, and what was not, with the reason.
+pub fn clean() -> io::Result<(Vec<PathBuf>, Vec<String>)> {
+    let (mut removed, mut left) = (Vec::new(), Vec::new());
+    for run in stale(&std::env::temp_dir())? {
+        match fs::remove_dir_all(&run.path) {
+            Ok(()) => removed.push(run.path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => left.push(format!("{}: {error}", run.path.display())),
+        }
+    }
+    Ok((removed, left))
 }
 
 #[cfg(test)]
@@ -96,11 +105,14 @@ mod tests {
         fs::create_dir(root.path().join("pcstream-x")).unwrap();
         std::os::unix::fs::symlink(root.path(), root.path().join("pcstream-run-2")).unwrap();
         assert_eq!(left(), [killed.as_path()]);
-        fs::write(used.path().join("run.pctrace"), "x").unwrap();
-        let kept = used.keep();
-        assert!(kept.join("run.pctrace").exists());
+        fs::create_dir(root.path().join("pcstream-run-3")).unwrap();
+        fs::write(root.path().join("pcstream-run-3/results"), "a user's").unwrap();
+        fs::write(killed.join("run.pctrace.partial"), "x").unwrap();
+        fs::write(used.recording(), "x").unwrap();
+        let kept = used.keep().unwrap();
+        assert!(kept.join(RECORDING).exists());
         assert_eq!(left(), [killed.as_path()]);
-        let path = Temporary::below(root.path()).unwrap().path().to_owned();
-        assert!(!path.exists(), "it is removed with the run");
+        let path = Temporary::below(root.path()).unwrap().recording();
+        assert!(!path.parent().unwrap().exists(), "it is removed with the run");
     }
 }
