@@ -84,12 +84,15 @@ pub fn recorded(error: &RecordedError<TraceError>) -> PyErr {
     }
 }
 
-/// More memory would be needed.
-pub fn memory(NotEnough { needed, available }: NotEnough) -> PyErr {
+/// More memory would be needed. `packs`: a device without the pages that the trace never writes would take less.
+pub fn memory(NotEnough { needed, available }: NotEnough, packs: bool) -> PyErr {
+    let smaller = match packs {
+        true => ", or pack=0.9 for a device that is no larger than what the trace writes",
+        false => "",
+    };
     let message = format!(
         "the simulation needs at least {} of memory, for one scheme at a time, and {} are allowed (three quarters of what is \
-         free, unless memory says otherwise): free some, allow more with memory=, or pack=0.9 for a device that is no larger \
-         than what the trace writes",
+         free, unless memory says otherwise): free some, or allow more with memory={smaller}",
         bytes(needed),
         bytes(available),
     );

@@ -110,7 +110,7 @@ impl FrontEnd for Run<'_> {
         match error {
             FitError::Recorded(error) => errors::recorded(&error),
             FitError::Space(error) => errors::argument(error),
-            FitError::Memory { not_enough, .. } => errors::memory(not_enough),
+            FitError::Memory { not_enough, packs } => errors::memory(not_enough, packs),
         }
     }
 }

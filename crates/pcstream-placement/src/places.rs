@@ -38,7 +38,7 @@ impl Places {
         self.len
     }
 
-    /// Bytes in use.
+    /// Bytes in use, as they count against a bound: without the array.
     pub fn bytes(&self) -> u64 {
         self.leaves * LEAF_BYTES
     }

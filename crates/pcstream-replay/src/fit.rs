@@ -35,8 +35,6 @@ pub trait FrontEnd {
     fn check(&self) -> Result<(), Self::Failure>;
     /// A simulation cannot be made, or go on.
     fn failure(&self, error: FitError<Self::ReadError>) -> Self::Failure;
-    /// Why a pass could not read the trace to its end, if so. The result says it, too.
-    fn damaged(&self, _damage: Option<&str>) {}
 }
 
 /// Why a trace has no simulation that fits.
@@ -56,6 +54,12 @@ pub enum FitError<E: Error> {
         /// Whether a device without the pages that the trace never writes would take less.
         packs: bool,
     },
+}
+
+impl<E: Error> From<ReplayError> for FitError<E> {
+    fn from(error: ReplayError) -> FitError<E> {
+        FitError::Recorded(error.into())
+    }
 }
 
 /// A recorded trace as simulations see it.
@@ -156,14 +160,13 @@ impl<F: FrontEnd> Fit<F> {
         available: u64,
         of: impl Fn(Option<&Touched>) -> Result<Footprint, ReplayError>,
     ) -> Result<Groups, F::Failure> {
-        let mut footprint = of(None).map_err(|error| self.front.failure(FitError::Recorded(error.into())))?;
+        let mut footprint = of(None).map_err(|error| self.front.failure(error.into()))?;
         // Packed addresses leave nothing untouched.
         if footprint.total() > available && self.settings.pack.is_none() {
             self.survey()?;
             let used = self.used.as_ref().expect("the trace has been surveyed");
             let touched = Touched::new(&used.written, prefill, self.front.meta().totals.host_pages);
-            footprint =
-                of(Some(&touched)).map_err(|error| self.front.failure(FitError::Recorded(error.into())))?;
+            footprint = of(Some(&touched)).map_err(|error| self.front.failure(error.into()))?;
         }
         let lanes = footprint.groups(available).map_err(|not_enough| {
             let meta = self.front.meta();
@@ -184,7 +187,6 @@ impl<F: FrontEnd> Fit<F> {
         let (mut results, mut learned) = (Vec::new(), BTreeMap::new());
         let last = groups::run(plan, groups, &mut None, |part| {
             let run = self.pass(part, self.front.progress())?;
-            self.front.damaged(run.damage.as_deref());
             for result in run.replay.results() {
                 if let Some(table) = run.replay.learned(&result.scheme) {
                     learned.entry(result.scheme.clone()).or_insert(table);

@@ -59,10 +59,6 @@ impl FrontEnd for Program<'_> {
             FitError::Memory { not_enough, packs } => memory::not_enough(not_enough, packs),
         }
     }
-
-    fn damaged(&self, damage: Option<&str>) {
-        passes::remark_damage(damage, self.ui);
-    }
 }
 
 impl<'a> Fitting<'a> {
@@ -83,7 +79,9 @@ impl<'a> Fitting<'a> {
     /// Runs the plan.
     pub fn run(&mut self, plan: &Plan) -> Result<Fitted, Failure> {
         let groups = self.groups(plan)?;
-        self.fit.run(plan, &groups)
+        let fitted = self.fit.run(plan, &groups)?;
+        passes::remark_damage(fitted.damage.as_deref(), self.fit.front.ui);
+        Ok(fitted)
     }
 
     /// What each of `count` classes of the trace's writes comes to, after a plan ran. `class_of` says whose an event is.

@@ -318,7 +318,11 @@ impl Curves<'_, '_> {
         if points.is_empty() {
             return Ok(Sweep { left_out, ..Sweep::default() });
         }
-        let lane = |point: &Point| LaneSpec::new(self.schemes[point.scheme].clone(), point.device.clone());
+        // Curves are of WAF alone.
+        let lane = |point: &Point| LaneSpec {
+            lifetimes: false,
+            ..LaneSpec::new(self.schemes[point.scheme].clone(), point.device.clone())
+        };
         let lanes = points.iter().map(lane).collect();
         let results = self.fitting.run(&Plan { lanes, ..self.plan.clone() })?.results;
         let (mut curves, remarks) = (Vec::<Curve>::new(), self.remarks(&results));

@@ -184,7 +184,7 @@ fn contexts(rows: &[ContextRow], lane: &LaneResult) -> String {
     let shown = &rows[..rows.len().min(CONTEXTS)];
     let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
     let mut lines = call_paths(&known, Names::Short).into_iter();
-    let (first, mut all) = (out.len(), 0);
+    let (first, mut count) = (out.len(), 0);
     for row in shown {
         let line = row.context.and_then(|_| lines.next()).unwrap_or_default();
         let text = context(row, &line);
@@ -192,17 +192,17 @@ fn contexts(rows: &[ContextRow], lane: &LaneResult) -> String {
             break;
         }
         out += &text;
-        all += 1;
+        count += 1;
     }
     out += "</tbody></table></div>\n";
-    if rows.len() > all {
-        let rest: u64 = rows[all..].iter().map(|row| row.writer.pages()).sum();
-        _ = writeln!(out, "<p>{} more contexts wrote {}.</p>", rows.len() - all, page_bytes(rest));
+    if rows.len() > count {
+        let rest: u64 = rows[count..].iter().map(|row| row.writer.pages()).sum();
+        _ = writeln!(out, "<p>{} more contexts wrote {}.</p>", rows.len() - count, page_bytes(rest));
     }
-    if all > ON_PAPER {
+    if count > ON_PAPER {
         _ = writeln!(
             out,
-            "<p class=\"paper\">Paper has the first {ON_PAPER} of {all} rows; the file has them all.</p>"
+            "<p class=\"paper\">Paper has the first {ON_PAPER} of {count} rows; the file has them all.</p>"
         );
     }
     out + "</section>\n"
