@@ -279,6 +279,8 @@ impl TableFile {
         }
         self.is_mounted()?;
         let mut temporary = self.temporary()?;
+        // While it is open nobody unmounts what it is on.
+        self.is_mounted()?;
         let file = temporary.as_file_mut();
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         written.map_err(|e| self.error("write it", e))?;
