@@ -14,7 +14,7 @@
 
 use object::{Object, ObjectSection};
 
-use crate::modules::module_data::ModuleData;
+use crate::modules::module_data::Elf;
 
 /// Longest name kept.
 const MAX_NAME: usize = 4096;
@@ -33,10 +33,8 @@ const HEADERS: [u64; 4] =
 /// code begins.
 const MODULE_FIELDS: [usize; 3] = [0, 160, 176];
 
-type Module<'d, 'f> = object::File<'d, &'d ModuleData<'f>>;
-
 /// The table of a program or library, and where its code begins, if the table does not say; `None`: it has none, or a larger one.
-pub fn section<'d>(module: &Module<'d, '_>, most: u64) -> Option<(&'d [u8], u64)> {
+pub fn section<'d>(module: &Elf<'d>, most: u64) -> Option<(&'d [u8], u64)> {
     let content = |name: &str| {
         let section = module.section_by_name(name).filter(|section| section.size() <= most)?;
         Some((section.data().ok()?, section.address()))
@@ -56,7 +54,7 @@ pub fn section<'d>(module: &Module<'d, '_>, most: u64) -> Option<(&'d [u8], u64)
 }
 
 /// Where Go's code begins, as Go 1.26 and newer say it. With C in the program, other code comes first.
-fn text_of_module(module: &Module<'_, '_>, table: &[u8], address: u64) -> Option<u64> {
+fn text_of_module(module: &Elf<'_>, table: &[u8], address: u64) -> Option<u64> {
     let section = module.section_by_name(".go.module").filter(|section| section.size() <= 1 << 16)?;
     let data = section.data().ok()?;
     let [of, first, text] = MODULE_FIELDS.map(|at| address_at(module, data, section.address(), at));
@@ -65,7 +63,7 @@ fn text_of_module(module: &Module<'_, '_>, table: &[u8], address: u64) -> Option
 }
 
 /// The address that is in `bytes` at a place once they are loaded, which is at `base`: it is there already, or a relocation has it.
-fn address_at(module: &Module<'_, '_>, bytes: &[u8], base: u64, at: usize) -> Option<u64> {
+fn address_at(module: &Elf<'_>, bytes: &[u8], base: u64, at: usize) -> Option<u64> {
     match number(bytes, at, 8)? {
         0 => {
             let place = base.checked_add(at as u64)?;

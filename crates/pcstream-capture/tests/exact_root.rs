@@ -406,7 +406,9 @@ fn go_paths(with_c: bool) {
     let (named, unwind) = only_path(&recording, "goroutine");
     assert!(named.windows(2).any(|pair| pair == ["main.keep", "main.inGoroutine"]), "{named:?}");
     assert_eq!((named.last(), unwind), (Some(&"runtime.goexit"), Unwind::Exact), "{named:?}");
-    for (id, pages) in writers(&recording, "deep") {
+    let deep = writers(&recording, "deep");
+    assert!(!deep.is_empty());
+    for (id, pages) in deep {
         assert!(functions(&recording, id).contains(&"main.deep") && pages >= 14, "{pages}");
     }
     let (named, unwind) = only_path(&recording, "recovered");

@@ -102,7 +102,7 @@ impl Drop for Disk {
         let detached = Command::new("losetup").args(["--detach", &self.device]).output();
         if let Some(number) = self.made {
             // A test may have detached it before.
-            let removed = control(ADD_AND_REMOVE[1], number);
+            let removed = until(|| control(ADD_AND_REMOVE[1], number));
             assert!(removed || std::thread::panicking(), "{} is still in use", self.device);
         } else if !detached.as_ref().is_ok_and(|output| output.status.success()) {
             eprintln!("    cannot detach {}: {detached:?}", self.device);
@@ -121,11 +121,19 @@ fn control(request: libc::Ioctl, number: u32) -> bool {
 /// Unmounts as soon as nobody uses it: killed processes of a test may end after whoever was waited for. False: somebody
 /// still did after a long while; then it is gone when they end.
 fn unmount(mount_point: &Path) -> bool {
-    let began = Instant::now();
     let unmount = |flags: &[&str]| Command::new("umount").args(flags).arg(mount_point).output();
-    while !unmount(&[]).is_ok_and(|output| output.status.success()) {
+    let unmounted = until(|| unmount(&[]).is_ok_and(|output| output.status.success()));
+    if !unmounted {
+        let _ = unmount(&["-l"]);
+    }
+    unmounted
+}
+
+/// Tries again while others, such as udev, still use something; false: they did for too long.
+fn until(mut done: impl FnMut() -> bool) -> bool {
+    let began = Instant::now();
+    while !done() {
         if began.elapsed() > crate::common::PATIENCE {
-            let _ = unmount(&["-l"]);
             return false;
         }
         std::thread::sleep(Duration::from_millis(20));
