@@ -38,16 +38,18 @@ pub fn find_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(run_dir::RunDir::stale(root, |_| true)?.into_iter().map(|run| run.path).collect())
 }
 
-/// Unmounts and removes what servers that are gone left under `root`. Returns what was removed.
-/// What is mounted on such a device has to be unmounted first.
-pub fn clean_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut removed = Vec::new();
+/// Unmounts and removes what servers that are gone left under `root`. Returns what was removed, and what was not, with the
+/// reason. What is mounted on such a device has to be unmounted first.
+pub fn clean_stale(root: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>)> {
+    let (mut removed, mut left) = (Vec::new(), Vec::new());
     for run in run_dir::RunDir::stale(root, |_| true)? {
-        if remove(&run.path)? {
-            removed.push(run.path);
+        match remove(&run.path) {
+            Ok(true) => removed.push(run.path),
+            Ok(false) => {}
+            Err(error) => left.push(format!("{}: {error}", run.path.display())),
         }
     }
-    Ok(removed)
+    Ok((removed, left))
 }
 
 /// Removes the run directory of a server that is gone. False: it was gone, too.
@@ -76,9 +78,15 @@ mod tests {
         // Of one that was killed right after it made its directory.
         let bare = root.path().join("8-0");
         fs::create_dir(&bare).unwrap();
-        assert_eq!(find_stale(root.path()).unwrap(), [bare.as_path()]);
-        assert_eq!(clean_stale(root.path()).unwrap(), [bare.as_path()]);
-        assert!(!bare.exists() && alive.mount_point().exists());
+        // One that cannot be removed keeps no other from it.
+        let busy = root.path().join("8-1");
+        fs::create_dir_all(busy.join("mnt/used")).unwrap();
+        assert_eq!(find_stale(root.path()).unwrap().len(), 2);
+        let (removed, left) = clean_stale(root.path()).unwrap();
+        assert_eq!((removed.as_slice(), left.len()), ([bare.clone()].as_slice(), 1));
+        assert!(left[0].starts_with(&format!("{}: ", busy.display())), "{left:?}");
+        assert!(!bare.exists() && busy.exists() && alive.mount_point().exists());
+        fs::remove_dir_all(busy).unwrap();
         let path = alive.0.path.clone();
         drop(alive);
         assert!(!path.exists() && find_stale(root.path()).unwrap().is_empty());

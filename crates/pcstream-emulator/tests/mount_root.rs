@@ -265,7 +265,7 @@ fn killed(fs: FsKind) {
     BufReader::new(server.0.stdout.take().expect("piped")).read_line(&mut file).expect("it says where");
     let scratch = place.scratch(fs, Path::new(file.trim_end()));
     let directory = scratch.mount_point().to_owned();
-    assert_eq!(clean_stale(&place.root()).expect("it can be listed"), Vec::<PathBuf>::new(), "it lives");
+    assert_eq!(clean_stale(&place.root()).expect("it can be listed"), Default::default(), "it lives");
     let writer = std::thread::spawn(move || {
         for n in 0u32.. {
             let made = File::create(directory.join(format!("file{}", n % 100)));
@@ -285,7 +285,7 @@ fn killed(fs: FsKind) {
     server.0.kill().expect("it can be killed");
     assert!(writer.join().expect("it ends") >= 50, "writes fail once the server is gone, and not before");
     scratch.remove().expect("a file system without a device can be removed");
-    assert_eq!(clean_stale(&place.root()).expect("it can be listed").len(), 1);
+    assert_eq!(clean_stale(&place.root()).expect("it can be listed").0.len(), 1);
     place.assert_nothing_mounted();
 }
 
@@ -361,10 +361,6 @@ fn in_a_process(fs: FsKind) {
     assert!(fs::read(again.0.join("file")).expect("it is there") == contents(1));
     drop(again);
     drop(device);
-    assert_eq!(
-        clean_stale(&place.root()).expect("it can be listed"),
-        Vec::<PathBuf>::new(),
-        "it ended itself"
-    );
+    assert_eq!(clean_stale(&place.root()).expect("it can be listed"), Default::default(), "it ended itself");
     place.assert_nothing_mounted();
 }

@@ -148,8 +148,9 @@ impl Cleaned {
 
     fn emulated(&mut self) {
         match mount::clean_stale(Path::new(mount::RUN_ROOT)) {
-            Ok(devices) => {
+            Ok((devices, left)) => {
                 self.removed.extend(devices.iter().map(|path| format!("emulated device {}", path.display())));
+                self.left.extend(left);
             }
             Err(error) => self.left.push(format!("emulated devices: {error}")),
         }
