@@ -223,10 +223,26 @@ pub struct PcStream {
     averaged: u64,
     /// Contexts that were not clustered yet and just got a lifetime; empty outside a request.
     newcomers: Vec<Signature>,
-    forget_at_exit_of: Option<GlobMatcher>,
+    forget: Option<Forget>,
     forgotten: u64,
     /// Logical time after the last write.
     written_until: u64,
+}
+
+/// When the table is emptied.
+struct Forget {
+    programs: GlobMatcher,
+    times: u64,
+}
+
+impl Forget {
+    fn new(scheme: &'static str, programs: &str) -> Result<Forget, SchemeError> {
+        let glob = Glob::new(programs).map_err(|_| {
+            let (parameter, found) = ("forget_at_exit_of", programs.to_owned());
+            SchemeError::Parameter { scheme, parameter, found, expected: "a glob" }
+        })?;
+        Ok(Forget { programs: glob.compile_matcher(), times: 0 })
+    }
 }
 
 impl PcStream {
@@ -242,11 +258,7 @@ impl PcStream {
         let (averaging, expected) =
             (params.averaging, "a weight above 0 and at most 1, a window of at least 1 page");
         check(averaging.is_valid(), scheme, "averaging", averaging.show(), expected)?;
-        let matcher = |name: &String| Glob::new(name).map(|glob| glob.compile_matcher());
-        let forget_at_exit_of = params.forget_at_exit_of.as_ref().map(matcher).transpose().map_err(|_| {
-            let found = params.forget_at_exit_of.clone().unwrap_or_default();
-            SchemeError::Parameter { scheme, parameter: "forget_at_exit_of", found, expected: "a glob" }
-        })?;
+        let forget = params.forget_at_exit_of.as_deref().map(|programs| Forget::new(scheme, programs));
         let mut table =
             AttributeTable::new(params.table_bytes, params.averaging, params.mapper.change_factor);
         if let Some(saved) = &params.saved_table {
@@ -267,7 +279,7 @@ impl PcStream {
             mapper,
             averaged: 0,
             newcomers: Vec::new(),
-            forget_at_exit_of,
+            forget: forget.transpose()?,
             forgotten: 0,
             written_until: 0,
         })
@@ -342,7 +354,8 @@ impl Scheme for PcStream {
     fn exit(&mut self, event: &Event, tables: &Tables) {
         let Some(context) = tables.context(event.context) else { return };
         let program = file_name(&context.executable);
-        if self.forget_at_exit_of.as_ref().is_some_and(|names| names.is_match(program)) {
+        if let Some(forget) = self.forget.as_mut().filter(|forget| forget.programs.is_match(program)) {
+            forget.times += 1;
             self.forgotten += self.table.len() as u64;
             self.table.clear();
             self.mapper.clear();
@@ -365,6 +378,18 @@ impl Scheme for PcStream {
             ("live_chunks_dropped", self.live.evicted()),
             ("streams_used", self.mapper.streams().into()),
         ]
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let never = self.forget.iter().filter(|forget| forget.times == 0 && self.written_until > 0);
+        let said = never.map(|forget| {
+            let programs = forget.programs.glob();
+            format!(
+                "the table was never emptied: the trace has no end of a program {programs} that wrote; name \
+                 one that did with forget_at_exit_of"
+            )
+        });
+        said.collect()
     }
 
     fn by_context(&mut self) -> Option<&mut dyn ByContext> {
@@ -478,8 +503,10 @@ mod tests {
             }
             bench.exit(1);
             assert_eq!(bench.scheme.table().len(), 2, "a compiler that ends is no build that ends");
+            let never_emptied = |bench: &Bench| bench.scheme.remarks().len();
+            assert_eq!(never_emptied(&bench), usize::from(left == 0), "it does nothing yet, and says so");
             bench.exit(2);
-            assert_eq!(bench.scheme.table().len(), left);
+            assert_eq!((bench.scheme.table().len(), never_emptied(&bench)), (left, 0));
             // What the build left behind is removed: that teaches nothing about contexts that are forgotten.
             bench.discard(0, 200);
             assert_eq!(bench.scheme.table().len(), left, "the dead are not resurrected");
