@@ -153,7 +153,11 @@ impl Binary {
         let debug_data = debug_file.as_ref().map(|file| ModuleData::of_program(file, &allowance));
         let debug = debug_data.as_ref().and_then(|data| Elf::parse(data).ok());
         let segments = Segments::of(&binary);
-        work(&Parsed { data: &data, binary, segments, debug })
+        // What could not be read for its size looks missing.
+        work(&Parsed { data: &data, binary, segments, debug }).map_err(|error| match allowance.fell_short() {
+            true => format!("is larger than pcstream reads of a program, so it seems that it {error}"),
+            false => error,
+        })
     }
 
     fn probes_of(
