@@ -3,7 +3,7 @@
 //! A scratch file system is removed by `Place::remove`; if that is not reached, by [`Scratch`] itself.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pcstream_fs::extents::DeviceNumber;
@@ -73,11 +73,24 @@ pub(crate) struct Place {
     device: PathBuf,
     pub(crate) number: DeviceNumber,
     bytes: u64,
-    /// When the capture began.
-    free_blocks: u64,
-    /// The least that was seen of a scratch file system since then.
-    least_free: Cell<u64>,
     scratch: Option<Scratch>,
+    /// Of a scratch file system.
+    room: Option<Room>,
+}
+
+/// Blocks that a scratch file system has free.
+struct Room {
+    /// When the capture began.
+    at_first: u64,
+    /// The least that was seen since then.
+    least: Cell<u64>,
+}
+
+impl Room {
+    fn of(directory: &Path) -> Option<Room> {
+        let free = rustix::fs::statvfs(directory).ok()?.f_bavail;
+        Some(Room { at_first: free, least: Cell::new(free) })
+    }
 }
 
 impl Place {
@@ -87,11 +100,8 @@ impl Place {
             Target::Scratch(options) => {
                 let scratch = Scratch::create(options)?;
                 let device = scratch.device();
-                let free_blocks =
-                    rustix::fs::statvfs(scratch.mount_point()).map_or(0, |space| space.f_bavail);
                 Ok(Place {
-                    free_blocks,
-                    least_free: Cell::new(free_blocks),
+                    room: Room::of(scratch.mount_point()),
                     directory: scratch.mount_point().to_path_buf(),
                     fs: Some(scratch.fs()),
                     device: device.path.clone(),
@@ -108,8 +118,7 @@ impl Place {
                 };
                 let device = raw_device(path)?.ok_or_else(gone)?;
                 Ok(Place {
-                    free_blocks: 0,
-                    least_free: Cell::new(0),
+                    room: None,
                     directory: device.path.clone(),
                     fs: None,
                     device: device.path,
@@ -122,8 +131,7 @@ impl Place {
                 let found = ExistingFs::of(dir)?;
                 let as_given = dir.is_dir().then(|| std::path::absolute(dir).ok()).flatten();
                 Ok(Place {
-                    free_blocks: 0,
-                    least_free: Cell::new(0),
+                    room: None,
                     directory: as_given.unwrap_or(found.directory),
                     fs: Some(found.fs),
                     device: found.device.path,
@@ -189,23 +197,23 @@ impl Place {
 
     /// Notes how much room a scratch file system has left. A file that does not fit may be removed again at once.
     pub(crate) fn look_for_room(&self) {
-        if self.scratch.is_some()
+        if let Some(room) = &self.room
             && let Ok(space) = rustix::fs::statvfs(&self.directory)
         {
-            self.least_free.set(space.f_bavail.min(self.least_free.get()));
+            room.least.set(space.f_bavail.min(room.least.get()));
         }
     }
 
     /// Said if the scratch file system was full at a look, whether the command noticed or not.
     pub(crate) fn full_note(&self) -> Option<String> {
-        self.scratch.as_ref()?;
+        let room = self.room.as_ref()?;
         self.look_for_room();
         let space = rustix::fs::statvfs(&self.directory).ok()?;
-        let least = self.least_free.get();
+        let least = room.least.get();
         let left = least * space.f_frsize;
         let little = least * 100 < space.f_blocks || left < REFUSED_BYTES;
         // A small file system has little from the beginning.
-        let full = little && least * 2 < self.free_blocks;
+        let full = little && least * 2 < room.at_first;
         let when = if space.f_bavail > least { "was full for some time" } else { "is full" };
         full.then(|| {
             format!(
