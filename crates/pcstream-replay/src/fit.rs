@@ -188,8 +188,10 @@ impl<F: FrontEnd> Fit<F> {
         let last = groups::run(plan, groups, &mut None, |part| {
             let run = self.pass(part, self.front.progress())?;
             for result in run.replay.results() {
-                if let Some(table) = run.replay.learned(&result.scheme) {
-                    learned.entry(result.scheme.clone()).or_insert(table);
+                if !learned.contains_key(&result.scheme)
+                    && let Some(table) = run.replay.learned(&result.scheme)
+                {
+                    learned.insert(result.scheme.clone(), table);
                 }
                 results.push(result);
             }
