@@ -93,8 +93,7 @@ static __always_inline bool page_of(struct buffer_rule *rule, struct pt_regs *re
 /* Whether a page waits for its write under a path that stands. */
 static __always_inline bool stands(struct buffer_page *page, u32 rank, u64 now_ns)
 {
-	return page && !page->writer &&
-	       (page->rank > rank || (page->rank == rank && now_ns - page->marked_ns < LOOK_AGAIN_NS));
+	return page && !page->writer && (page->rank > rank || (page->rank == rank && now_ns - page->marked_ns < LOOK_AGAIN_NS));
 }
 
 static __always_inline u64 mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,

@@ -148,8 +148,8 @@ __noinline int known_ranges(struct workspace *ws)
 	if (bpf_probe_read_kernel(&ws->ranges, offsetof(struct ranges, range) + ranges * sizeof(struct range), known))
 		return 0;
 	/* The map may have given the entry to another process meanwhile. */
-	return ws->ranges.arg_start == mm->arg_start && ws->ranges.exec_vm == mm->exec_vm &&
-	       known->arg_start == mm->arg_start && known->exec_vm == mm->exec_vm;
+	return ws->ranges.arg_start == mm->arg_start && ws->ranges.exec_vm == mm->exec_vm && known->arg_start == mm->arg_start &&
+	       known->exec_vm == mm->exec_vm;
 }
 
 /* Fills ws->ranges with the executable mappings of the current process. Returns 0 if they could not be read. */

@@ -11,12 +11,12 @@
 
 /* Declares a map. User space gives some of them their size: here they have one entry. */
 #define MAP_WITH(flags, name, kind, entries, key_type, value_type) \
-	struct {                                                   \
-		__uint(type, BPF_MAP_TYPE_##kind);                 \
-		__uint(map_flags, flags);                          \
-		__uint(max_entries, entries);                      \
-		__type(key, key_type);                             \
-		__type(value, value_type);                         \
+	struct { \
+		__uint(type, BPF_MAP_TYPE_##kind); \
+		__uint(map_flags, flags); \
+		__uint(max_entries, entries); \
+		__type(key, key_type); \
+		__type(value, value_type); \
 	} name SEC(".maps")
 #define MAP(name, kind, entries, key_type, value_type) MAP_WITH(0, name, kind, entries, key_type, value_type)
 
@@ -79,10 +79,10 @@ struct ranges {
 	u64 exec_vm, arg_start; /* what identifies this state of this address space */
 	u64 executable;		/* module key */
 	u32 count;
-	u32 unwind;		/* how this process is unwound, whatever it maps; 0: not decided */
-	u64 lowest, highest;	/* address and end of all: outside is no return address */
-	u32 incomplete;		/* addresses that lie in none are looked up */
-	u32 next;		/* which range gives way to the next that is looked up, once the table is full */
+	u32 unwind;	     /* how this process is unwound, whatever it maps; 0: not decided */
+	u64 lowest, highest; /* address and end of all: outside is no return address */
+	u32 incomplete;	     /* addresses that lie in none are looked up */
+	u32 next;	     /* which range gives way to the next that is looked up, once the table is full */
 	struct range range[MAX_RANGES];
 };
 
@@ -117,20 +117,20 @@ struct cached_path {
 /* A mapping that held data of writes. */
 struct memory {
 	u64 mm, start, end;
-	u64 space; /* see buffers.h */
-	u64 base; /* add an address to get its offset in the space */
+	u64 space;    /* see buffers.h */
+	u64 base;     /* add an address to get its offset in the space */
 	u32 mappings; /* of the process, when this was looked up */
-	u32 device; /* of the file system whose file is shared there; 0: none is */
+	u32 device;   /* of the file system whose file is shared there; 0: none is */
 };
 
 struct task_cache {
 	u64 mm, exec_vm; /* the address space that `path` is about */
 	struct cached_path path[CACHED_PATHS];
-	u64 pending_file; /* file_key of the folio whose tags wait for on_mark_dirty; 0: none do */
-	u64 pending_folio, pending_at; /* the folio, and its place in the file */
-	u64 pending_from, pending_end; /* the pages of the file that are written */
+	u64 pending_file;		       /* file_key of the folio whose tags wait for on_mark_dirty; 0: none do */
+	u64 pending_folio, pending_at;	       /* the folio, and its place in the file */
+	u64 pending_from, pending_end;	       /* the pages of the file that are written */
 	u64 write_file, write_from, write_end; /* file_key and pages of the write that the task is in, or was in last */
-	u32 write_tag; /* index of the tag of its last page, plus one; 0: not known */
+	u32 write_tag;			       /* index of the tag of its last page, plus one; 0: not known */
 	u32 next_memory;
 	struct memory memory[CACHED_MEMORIES];
 	struct buffer_key copied; /* what the next write is a copy of */
@@ -204,16 +204,16 @@ struct walk {
 	struct io_record run; /* pages with one owner: what is sent of them, but for their owner the same in the whole request */
 	/* the request */
 	struct bio_vec *vec;
-	u32 left; /* bytes not walked yet */
-	u32 skip; /* bytes of the first segment already done */
+	u32 left;	  /* bytes not walked yet */
+	u32 skip;	  /* bytes of the first segment already done */
 	u32 other_source; /* of pages that are not a file's */
-	bool below; /* the request was seen before, above a device-mapper target */
+	bool below;	  /* the request was seen before, above a device-mapper target */
 	/* the segment */
 	u64 page;
 	u32 segment_left, segment_offset;
 	/* the folio, and its owner */
 	u64 folio, folio_index;
-	u64 number; /* see number_by */
+	u64 number;	  /* see number_by */
 	u64 tagged, file; /* the page whose tag is that of the first one; file_key */
 	struct owner owner;
 	struct ballot ballot; /* comes last: not in use unless streams are given */
@@ -266,14 +266,14 @@ _Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_address");
 struct workspace {
 	/* the task, as it entered the kernel: see begin_capture */
 	u64 ip, sp, bp;
-	u32 by_bp; /* as in a cached path */
+	u32 by_bp;		       /* as in a cached path */
 	struct context_record context; /* its pid and entry; the rest comes with its path */
-	u32 found; /* return addresses in slot */
+	u32 found;		       /* return addresses in slot */
 	struct stack_slot slot[MAX_DEPTH];
-	u64 address; /* see number_of */
-	u64 named;   /* the file that emit_file saw last */
-	u32 claimed; /* by a probe of a write buffer */
-	u32 index;   /* of this workspace */
+	u64 address;	    /* see number_of */
+	u64 named;	    /* the file that emit_file saw last */
+	u32 claimed;	    /* by a probe of a write buffer */
+	u32 index;	    /* of this workspace */
 	u32 ranges_changed; /* since they were loaded */
 	struct ranges ranges;
 	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */

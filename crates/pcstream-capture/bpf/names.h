@@ -81,16 +81,14 @@ __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64
 	r->components = 0;
 	r->truncated = 0;
 	/* A file that an overlay shows has another file system than its name. */
-	r->of_user = is_of_user(BPF_CORE_READ(inode, i_sb)) ||
-		     is_of_user(BPF_CORE_READ((struct dentry *)dentry, d_sb));
+	r->of_user = is_of_user(BPF_CORE_READ(inode, i_sb)) || is_of_user(BPF_CORE_READ((struct dentry *)dentry, d_sb));
 	ws->climb.dentry = (void *)dentry;
 	ws->climb.mount = mnt ? (void *)(mnt - bpf_core_field_offset(struct mount, mnt)) : NULL;
 	ws->climb.at = 0;
 	bpf_loop(2 * MAX_COMPONENTS, climb_step, &ws, 0);
 	/* Only what is used: a record of each small file would fill the buffer. */
 	text = ws->climb.at;
-	if (!verified_below(text, sizeof(r->text) + 1) ||
-	    !send(r, offsetof(struct path_record, text) + text, !mnt))
+	if (!verified_below(text, sizeof(r->text) + 1) || !send(r, offsetof(struct path_record, text) + text, !mnt))
 		return 0;
 	return 1;
 }
@@ -171,8 +169,8 @@ __noinline u64 module_of(struct workspace *ws, u64 file_at)
 	key = signature_mix(key, BPF_CORE_READ(inode, i_ino));
 	key = signature_mix(key, mtime_of(inode));
 	key = signature_mix(key, BPF_CORE_READ(inode, i_size));
-	if (!is_known(key) && emit_path(ws, key, (u64)BPF_CORE_READ(file, f_path.dentry),
-					(u64)BPF_CORE_READ(file, f_path.mnt), (u64)inode))
+	if (!is_known(key) &&
+	    emit_path(ws, key, (u64)BPF_CORE_READ(file, f_path.dentry), (u64)BPF_CORE_READ(file, f_path.mnt), (u64)inode))
 		make_known(key);
 	return key;
 }

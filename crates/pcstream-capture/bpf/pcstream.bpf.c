@@ -286,9 +286,9 @@ int on_buffer_page(void *ctx)
 	}
 	/* Not a page of a pool: the write as a whole. */
 	if (rule->kind == BUFFER_STREAM)
-		page_bytes = page_bytes < MIN_BUFFER_BYTES ? MIN_BUFFER_BYTES :
-			     page_bytes > MAX_BUFFER_BYTES ? MAX_BUFFER_BYTES :
-							     page_bytes;
+		page_bytes = page_bytes < MIN_BUFFER_BYTES   ? MIN_BUFFER_BYTES
+			     : page_bytes > MAX_BUFFER_BYTES ? MAX_BUFFER_BYTES
+							     : page_bytes;
 	/* What a program says of itself may be anything. */
 	if (!address || (rule->kind == BUFFER_DIRTY && (page_bytes < MIN_BUFFER_BYTES || page_bytes > MAX_BUFFER_BYTES)))
 		return 0;
@@ -349,8 +349,7 @@ static __always_inline int take_bio(struct bio *bio, bool place)
 	if (place)
 		begin_ballot(w);
 	has_data = w->left && (op == REQ_OP_WRITE || op == REQ_OP_READ);
-	direct = has_data && !below &&
-		 (raw ? is_direct_on_device(bio) : COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io));
+	direct = has_data && !below && (raw ? is_direct_on_device(bio) : COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io));
 	if (has_data && !direct) {
 		metadata_owner(w, bio);
 		walk_pages(ws, w, bio);

@@ -30,7 +30,7 @@ extern const void bh_end_async_write __ksym __weak;
 extern const void xfs_buf_bio_end_io __ksym __weak;
 extern const void end_swap_bio_write __ksym __weak;
 
-#define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)&(function))
+#define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)(&(function)))
 
 /* Ends a run. */
 static __always_inline void emit_run(struct walk *w)

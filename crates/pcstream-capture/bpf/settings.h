@@ -26,24 +26,24 @@
 
 const volatile u32 scan_depth = SCAN_DEPTH;
 const volatile u32 fp_depth = FP_DEPTH;
-const volatile u32 unwind = 0;	    /* enum unwind_mode: this way and no other; 0: the best that each stack allows */
-const volatile u32 tag_mask = 0;    /* entries of the tags array, less one */
-const volatile u32 check_every = 0; /* one path in so many is sent with its whole stack; 0: none */
-const volatile u32 no_cache = 0;    /* for measurements: 1: each path is captured in full */
+const volatile u32 unwind = 0;		   /* enum unwind_mode: this way and no other; 0: the best that each stack allows */
+const volatile u32 tag_mask = 0;	   /* entries of the tags array, less one */
+const volatile u32 check_every = 0;	   /* one path in so many is sent with its whole stack; 0: none */
+const volatile u32 no_cache = 0;	   /* for measurements: 1: each path is captured in full */
 const volatile u32 per_address_lookup = 0; /* 1: look mappings up one by one even if they can be iterated */
-const volatile u32 buffers = 0;	    /* 1: there are rules for write buffers, and their probes are attached */
-const volatile u32 raw = 0;	    /* 1: the target is a device without a file system */
-const volatile u32 answering = 0;   /* 1: programs that ask for the stream of a write get it (device.h) */
+const volatile u32 buffers = 0;		   /* 1: there are rules for write buffers, and their probes are attached */
+const volatile u32 raw = 0;		   /* 1: the target is a device without a file system */
+const volatile u32 answering = 0;	   /* 1: programs that ask for the stream of a write get it (device.h) */
 
-const volatile u32 prompt = 0;	    /* 1: user space is woken for every record: somebody waits for it */
+const volatile u32 prompt = 0; /* 1: user space is woken for every record: somebody waits for it */
 
 void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 
 /* A field behind any address; 0 where there is nothing. Since Linux 6.2 it is a load, which costs much less than the call before that. */
-#define LOAD(pointer, field)                                                                                                     \
-	(bpf_ksym_exists(bpf_rdonly_cast) ?                                                                                      \
-		 ((typeof(pointer))bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(typeof(*(pointer)))))->field :              \
-		 BPF_CORE_READ(pointer, field))
+#define LOAD(pointer, field) \
+	(bpf_ksym_exists(bpf_rdonly_cast) \
+		 ? ((typeof(pointer))bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(typeof(*(pointer)))))->field \
+		 : BPF_CORE_READ(pointer, field))
 
 /* Set once the file system is mounted; 0 switches everything off. */
 u32 target_dev = 0;
@@ -54,9 +54,8 @@ u32 target_dev = 0;
 #define S_IFBLK 0060000
 
 /* Whether an inode is the target's: of a file on it, or, on a device without a file system, the device's own. */
-#define IS_OF_TARGET(inode)                                                                \
-	(raw ? (inode)->i_rdev == target_dev && ((inode)->i_mode & S_IFMT) == S_IFBLK \
-	     : (inode)->i_sb->s_dev == target_dev)
+#define IS_OF_TARGET(inode) \
+	(raw ? (inode)->i_rdev == target_dev && ((inode)->i_mode & S_IFMT) == S_IFBLK : (inode)->i_sb->s_dev == target_dev)
 
 /* The same of any address. */
 static __always_inline bool leads_to_target(struct inode *inode)
@@ -74,10 +73,10 @@ u32 recorder = 0;
 
 /* Compares an index that the compiler knows to be in range once more, where it is used: the verifier of Linux 6.1
  * forgets what it learnt of a number whose copy was on the stack meanwhile. */
-#define verified_below(n, limit)               \
-	({                                     \
-		asm volatile("" : "+r"(n));    \
-		(n) < (limit);                 \
+#define verified_below(n, limit) \
+	({ \
+		asm volatile("" : "+r"(n)); \
+		(n) < (limit); \
 	})
 
 #endif

@@ -176,7 +176,11 @@ static long claim_page(u64 i, struct workspace **ws)
 		folio = (void *)head;
 		t->page = head + (t->at - LOAD(folio, index)) * size;
 		/* The only page of its folio has a tag when the folio becomes dirty. Nor is the folio locked: it may be another file's by now. */
-		t->head = is_large(&t->number, head) && head_of(&t->number, t->page) == head && (u64)BPF_CORE_READ(folio, mapping) == t->mapping ? head : 0;
+		if (is_large(&t->number, head) && head_of(&t->number, t->page) == head &&
+		    (u64)BPF_CORE_READ(folio, mapping) == t->mapping)
+			t->head = head;
+		else
+			t->head = 0;
 	}
 	index = tag_index(t->page);
 	t->index = index + 1;
@@ -212,7 +216,8 @@ static __always_inline void claim_all(struct workspace *ws)
 
 /* Looks for pages, up to `end`, that the write of the current task may claim; with `single`, in its first folio. False: there are
  * none. */
-static __always_inline bool claims_pages(struct workspace *ws, struct task_cache *cache, struct inode *inode, u64 end, bool single)
+static __always_inline bool claims_pages(struct workspace *ws, struct task_cache *cache, struct inode *inode, u64 end,
+					 bool single)
 {
 	struct tagging *t = &ws->tagging;
 
