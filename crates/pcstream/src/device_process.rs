@@ -5,19 +5,27 @@
 use std::io::BufReader;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_emulator::PowerCut;
 use pcstream_emulator::mount::RUN_ROOT;
 use pcstream_emulator::process::{self, Assigned, Beginning, DeviceProcess};
+use pcstream_emulator::{PowerCut, Status as DeviceStatus};
 use pcstream_replay::{Follower, Placed, Plan};
+use pcstream_report::human;
 use pcstream_ssd::{DeviceSettings, LogicalPage};
+use pcstream_trace::PAGE_BYTES;
 
 use crate::failure::{Failure, Status};
+use crate::ui::Ui;
 
 /// Pages that may wait for their streams: 128 MiB.
 pub const BUFFER_PAGES: usize = 32768;
+
+/// Between two lines on how a device stands.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// A scheme without streams: the device does not wait for any.
 const WITHOUT_STREAMS: &str = "baseline";
@@ -65,6 +73,49 @@ impl OnDevice {
             .begin(&Beginning { prefill, expects_streams, power_cut, gc_page })
             .map_err(Failure::failed)
     }
+}
+
+/// Says at intervals how a device stands, until it is dropped.
+pub struct Standing {
+    /// Closed to end the thread.
+    until: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Standing {
+    /// Begins to say it, as remarks.
+    pub fn say(process: Arc<DeviceProcess>, ui: Ui) -> Standing {
+        let (until, ended) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                // A device that is gone is reported by who asks it at the end. One without pages was not begun.
+                let Ok(status) = process.status() else { break };
+                if process.has_begun() && status.counters.host_pages > 0 {
+                    ui.remark(&standing(&status));
+                }
+            }
+        });
+        Standing { until: Some(until), thread: Some(thread) }
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.until = None;
+        // It says at most one more line. A panic there was printed by itself.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn standing(status: &DeviceStatus) -> String {
+    let counters = &status.counters;
+    format!(
+        "the device: {} written, {} copied by garbage collection, WAF {:.3}, {} free",
+        human::bytes(counters.host_pages * PAGE_BYTES),
+        human::bytes(counters.gc_pages * PAGE_BYTES),
+        counters.waf(),
+        human::counted(status.free_superblocks.into(), "superblock"),
+    )
 }
 
 /// Starts a device.

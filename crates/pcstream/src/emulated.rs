@@ -22,7 +22,7 @@ use tempfile::NamedTempFile;
 
 use crate::args::{EmulatedArgs, PowerLoss, RunArgs};
 use crate::device::Template;
-use crate::device_process::{self, BUFFER_PAGES, OnDevice};
+use crate::device_process::{self, BUFFER_PAGES, OnDevice, Standing};
 use crate::failure::{Failure, Status};
 use crate::lists::List;
 use crate::live::{self, Captured};
@@ -206,7 +206,11 @@ impl Live<'_> {
         let on = Some(LiveDevice { device, scratch: self.scratch(&process, kept) });
         let args = self.args;
         let simulation = LiveSimulation::new(&args.simulation, self.template, args.memory, self.ui)?;
-        let ran = recorded(args, simulation, place, on, stop, self.ui).and_then(|run| run.simulated(self.ui));
+        let captured = {
+            let _standing = Standing::say(process.clone(), self.ui);
+            recorded(args, simulation, place, on, stop, self.ui)
+        };
+        let ran = captured.and_then(|run| run.simulated(self.ui));
         let measured = ran.and_then(|ran| self.measured(&process, ran));
         // Whatever failed: what the command wrote is kept.
         let saved = if process.has_begun() { self.save(&process) } else { Ok(()) };

@@ -8,6 +8,7 @@ mod disk;
 mod program;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         common::test("live_sqlite_agrees", &sqlite, || {
             drop(agrees(FOR_SQLITE, &[WORKLOADS, "sqlite", "{}"]))
         }),
+        common::test("live_device_says_how_it_stands", &ext4, standing),
         common::test("live_power_cuts_are_survived", &both, power_cuts),
         common::test("live_image_keeps_the_data", &both, image),
         common::test("live_killed_is_cleaned_up", &ext4, killed),
@@ -104,6 +106,24 @@ fn built_in() {
     let out = expect(&mut live(&["--scheme", "pcstream"], &["sh", "-c", "echo x > file"]), 0, &[]);
     let table = text(&out.stdout);
     assert!(table.contains("carries the data") && table.contains("unassigned"), "{table}");
+}
+
+/// The command writes until it was said how the device stands.
+fn standing() {
+    let dir = TempDir::new().expect("a directory");
+    let said = dir.path().join("said");
+    let script = "until [ -e $0 ]; do dd if=/dev/zero of=f bs=64k count=16 conv=fsync 2>/dev/null; done";
+    let mut run = live(&["--scheme", "pcstream"], &["sh", "-c", script, &said.display().to_string()]);
+    let mut run = run.spawn().expect("it starts");
+    let mut lines = BufReader::new(run.stderr.take().expect("piped")).lines();
+    let line = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the device: "));
+    fs::write(&said, "").expect("a file can be made");
+    let line = line.expect("it was said before the end");
+    for what in [" written, ", " copied by garbage collection, WAF 1.", " free"] {
+        assert!(line.contains(what), "{line}");
+    }
+    lines.for_each(drop);
+    assert_eq!(wait(&mut run), Some(0));
 }
 
 fn power_cuts() {
