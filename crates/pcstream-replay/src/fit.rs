@@ -16,7 +16,7 @@ use crate::error::ReplayError;
 use crate::groups::{self, Fitted, Groups};
 use crate::plan::Plan;
 use crate::recorded::{self, Pass, Recorded, RecordedError};
-use crate::space::{Space, SpaceError, SpaceSettings, Used};
+use crate::space::{Pack, Space, SpaceError, SpaceSettings, Used};
 
 /// Who simulates a recorded trace: reads it, and tells its users of it.
 pub trait FrontEnd {
@@ -69,31 +69,39 @@ pub struct Fit<F> {
     settings: SpaceSettings,
     /// Logical pages of the device, if they are given.
     capacity: Option<u64>,
-    used: Option<Used>,
+    used: Option<Surveyed>,
     space: Option<Space>,
+}
+
+/// What is known of a trace once it has been read.
+struct Surveyed {
+    used: Used,
+    /// Whether discards were left out of its peak of live data; none if that was not asked for.
+    live_without_discards: Option<bool>,
 }
 
 impl<F: FrontEnd> Fit<F> {
     /// Of the front end's trace on a device of `capacity` logical pages, if that is given.
     pub fn new(front: F, settings: SpaceSettings, capacity: Option<u64>) -> Result<Fit<F>, F::Failure> {
         let mut fit = Fit { front, settings, capacity, used: None, space: None };
-        fit.fill(settings.fill)?;
+        fit.change(settings)?;
         Ok(fit)
     }
 
-    /// Another share of the device that static data fills up to; none for no static data.
-    pub fn fill(&mut self, share: Option<f64>) -> Result<(), F::Failure> {
-        self.settings.fill = share;
-        self.space = None;
-        if self.settings != SpaceSettings::default() {
-            if self.settings.needs_survey() {
-                self.survey()?;
+    /// Another address space. After an error it is the one before.
+    pub fn change(&mut self, settings: SpaceSettings) -> Result<(), F::Failure> {
+        let mut space = None;
+        if settings != SpaceSettings::default() {
+            if settings.needs_survey() {
+                self.survey(settings)?;
             }
             let nothing = Used::default();
-            let (used, meta) = (self.used.as_ref().unwrap_or(&nothing), self.front.meta());
-            let space = Space::new(self.settings, used, &meta.prefilled, meta.device.pages, self.capacity);
-            self.space = Some(space.map_err(|error| self.front.failure(error.into()))?);
+            let used = self.used.as_ref().map_or(&nothing, |surveyed| &surveyed.used);
+            let meta = self.front.meta();
+            let made = Space::new(settings, used, &meta.prefilled, meta.device.pages, self.capacity);
+            space = Some(made.map_err(|error| self.front.failure(error.into()))?);
         }
+        (self.settings, self.space) = (settings, space);
         Ok(())
     }
 
@@ -101,7 +109,7 @@ impl<F: FrontEnd> Fit<F> {
     pub fn grow(&mut self, logical_pages: u64) -> Result<(), F::Failure> {
         if self.space().is_some_and(|space| space.logical_pages < logical_pages) {
             self.capacity = Some(logical_pages);
-            self.fill(self.settings.fill)?;
+            self.change(self.settings)?;
         }
         Ok(())
     }
@@ -132,11 +140,13 @@ impl<F: FrontEnd> Fit<F> {
     }
 
     /// Finds out which pages the trace writes, once, and how many of them live at once where that is asked for.
-    fn survey(&mut self) -> Result<(), F::Failure> {
-        if self.used.is_none() {
+    fn survey(&mut self, settings: SpaceSettings) -> Result<(), F::Failure> {
+        let live = matches!(settings.pack, Some(Pack::Live(_))).then_some(settings.no_discard);
+        let known = |surveyed: &Surveyed| live.is_none() || surveyed.live_without_discards == live;
+        if !self.used.as_ref().is_some_and(known) {
             let (front, prefilled) = (&self.front, &self.front.meta().prefilled);
-            let used = recorded::used(|| front.batches(), self.settings, prefilled, front.progress());
-            self.used = Some(self.ended(used)?);
+            let used = recorded::used(|| front.batches(), settings, prefilled, front.progress());
+            self.used = Some(Surveyed { used: self.ended(used)?, live_without_discards: live });
         }
         Ok(())
     }
@@ -163,9 +173,9 @@ impl<F: FrontEnd> Fit<F> {
         let mut footprint = of(None).map_err(|error| self.front.failure(error.into()))?;
         // Packed addresses leave nothing untouched.
         if footprint.total() > available && self.settings.pack.is_none() {
-            self.survey()?;
-            let used = self.used.as_ref().expect("the trace has been surveyed");
-            let touched = Touched::new(&used.written, prefill, self.front.meta().totals.host_pages);
+            self.survey(self.settings)?;
+            let surveyed = self.used.as_ref().expect("the trace has been surveyed");
+            let touched = Touched::new(&surveyed.used.written, prefill, self.front.meta().totals.host_pages);
             footprint = of(Some(&touched)).map_err(|error| self.front.failure(error.into()))?;
         }
         let lanes = footprint.groups(available).map_err(|not_enough| {
@@ -281,13 +291,27 @@ mod tests {
         assert_eq!((all.lanes.len(), all.density), (1, Density::Sparse));
         let some = fit.groups(&plan, all.total - 1).unwrap();
         assert_eq!(some.lanes, [0..2, 2..3]);
-        fit.fill(Some(0.5)).unwrap();
+        let half = SpaceSettings { fill: Some(0.5), ..SpaceSettings::default() };
+        fit.change(half).unwrap();
         fit.grow(2 * PAGES).unwrap();
         let space = fit.space().unwrap();
         assert_eq!((space.logical_pages, space.used_pages + space.static_pages), (2 * PAGES, PAGES));
         assert_eq!(*fit.front.passes.borrow(), [Pass::Survey]);
 
-        fit.fill(None).unwrap();
+        // Live data is counted where that is asked for; what else is known of the trace stays.
+        let packed = |pack| SpaceSettings { pack: Some(pack), ..SpaceSettings::default() };
+        for pack in [Pack::Addresses(0.9), Pack::Live(0.5), Pack::Live(0.9), Pack::Addresses(0.5)] {
+            fit.change(packed(pack)).unwrap();
+            assert_eq!(fit.space().unwrap().peak_live.is_some(), matches!(pack, Pack::Live(_)));
+        }
+        assert_eq!(fit.front.passes.take(), [Pass::Survey, Pass::LiveData]);
+        let kept = fit.space().unwrap().logical_pages;
+        assert!(fit.change(SpaceSettings { fill: Some(0.0), ..half }).is_err(), "the trace writes more");
+        assert_eq!(
+            (fit.space().unwrap().logical_pages, fit.settings()),
+            (kept, packed(Pack::Addresses(0.5)))
+        );
+        fit.change(SpaceSettings::default()).unwrap();
         let wafs =
             |groups| fit.run(&plan, groups).unwrap().results.iter().map(|r| r.waf()).collect::<Vec<_>>();
         assert_eq!(wafs(&some), wafs(&all));

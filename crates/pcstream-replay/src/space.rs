@@ -67,6 +67,16 @@ impl SpaceSettings {
     pub fn needs_survey(&self) -> bool {
         self.pack.is_some() || self.fill.is_some()
     }
+
+    /// The share of a device that packed addresses are to fill.
+    pub fn addresses(&self) -> Option<f64> {
+        self.pack.and_then(|pack| if let Pack::Addresses(share) = pack { Some(share) } else { None })
+    }
+
+    /// The share of a device that live data is to fill, on packed addresses.
+    pub fn live(&self) -> Option<f64> {
+        self.pack.and_then(|pack| if let Pack::Live(share) = pack { Some(share) } else { None })
+    }
 }
 
 /// Settings that the trace does not allow.

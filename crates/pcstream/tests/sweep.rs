@@ -90,6 +90,31 @@ fn profiles_and_watermarks_are_axes() {
     assert_eq!(self::rows(&out)[0]["profile"], Value::Null);
 }
 
+/// How full a device is, by addresses or by live data, is an axis; a share that does not fit is left out.
+#[test]
+fn shares_of_packed_addresses_are_an_axis() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.json"));
+    let flags = ["--scheme", "baseline,pcstream", "--gc", "own"];
+    for (flag, column) in [("--pack", "pack"), ("--pack-live", "pack_live")] {
+        let grid = [flag, ".5,.9", "--streams", "3,5"];
+        ends_with(0, &[&["sweep", &trace, "-o", &out], &flags[..], &grid].concat());
+        let rows = rows(&out);
+        assert_eq!(rows.len(), 8);
+        let mut next = rows.iter();
+        for scheme in ["baseline", "pcstream"] {
+            for (share, streams) in [("0.5", "3"), ("0.5", "5"), ("0.9", "3"), ("0.9", "5")] {
+                let one =
+                    ["--scheme", scheme, "--gc", "own", flag, share, "--streams", streams, "--json", "-"];
+                let (row, single) = (next.next().unwrap(), json(&[&["simulate", &trace], &one[..]].concat()));
+                assert_eq!((row["scheme"].as_str(), row[column].to_string()), (Some(scheme), share.into()));
+                assert_eq!(row["logical_pages"], single["device"]["logical_pages"]);
+                assert_eq!(row["waf"], single["results"][0]["waf"], "{scheme} {share} {streams}");
+            }
+        }
+    }
+}
+
 /// A row can be found again, and says what its device is.
 #[test]
 fn rows_name_their_trace_and_build_and_actual_sizes() {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
+use pcstream_replay::space::{Pack, SpaceSettings};
 use pcstream_ssd::{GcDestination, VictimPolicy, Watermarks};
 
-use super::simulation::{DeviceArgs, FitArgs, MeasureArgs, SchemeOptions, profiles_help, schemes_help};
+use super::simulation::{DeviceArgs, MeasureArgs, SchemeOptions, profiles_help, schemes_help};
 use crate::lists::{self, List};
 use crate::values::{self, Schemes};
 
@@ -15,6 +16,7 @@ Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream sweep hot.pctrace --streams 2..5 --spare-factor .07,.125 -o all.csv
   pcstream sweep hot.pctrace --scheme all --utilisation 1 --gc own -o full.json
+  pcstream sweep hot.pctrace --pack .7,.8,.9,.95 -o fullness.csv
   pcstream sweep hot.pctrace --set pcstream.mapper.distance=linear,log -o d.csv
 
 Every combination is a run and becomes a row. Values are separated by commas. Whole numbers take ranges, both ends \
@@ -35,15 +37,6 @@ pub struct SweepArgs {
     pub grid: GridArgs,
     #[command(flatten)]
     pub measure: MeasureArgs,
-    /// Pack the addresses that the trace writes onto a device of which they fill this share: above 0, at most 1
-    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with = "utilisation", help_heading = "Device")]
-    pub pack: Option<f64>,
-    /// Pack them onto a device of which the data that lives at once fills this share at most: for traces with discards
-    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with_all = ["pack", "utilisation", "prefill"], help_heading = "Device")]
-    pub pack_live: Option<f64>,
-    /// Leave the trace's discards out, as if the file system sent none
-    #[arg(long, alias = "no-trim", help_heading = "Device")]
-    pub no_discard: bool,
     /// Memory that the sweep may take [default: three quarters of what is free]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     pub memory: Option<u64>,
@@ -64,6 +57,15 @@ pub struct GridArgs {
     /// Shares of the logical pages that hold data, static data added before counting [default: what the trace says]
     #[arg(long, value_name = "LIST", value_parser = lists::each(values::fraction), conflicts_with = "prefill", help_heading = "Grid")]
     pub utilisation: Option<List<f64>>,
+    /// Pack the addresses that the trace writes onto devices of which they fill these shares: above 0, at most 1
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::positive_share), conflicts_with = "utilisation", help_heading = "Grid")]
+    pub pack: Option<List<f64>>,
+    /// Pack them onto devices of which the data that lives at once fills these shares at most: for traces with discards
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::positive_share), conflicts_with_all = ["pack", "utilisation", "prefill"], help_heading = "Grid")]
+    pub pack_live: Option<List<f64>>,
+    /// Leave the trace's discards out, as if the file system sent none
+    #[arg(long, alias = "no-trim", help_heading = "Device")]
+    pub no_discard: bool,
     /// Where garbage collection puts copies: own, internal, shared [default: own,internal; with a profile
     /// that is no legacy multi-stream SSD, the profile's]
     #[arg(long, value_name = "LIST", value_parser = lists::each(values::destination), help_heading = "Grid")]
@@ -99,21 +101,8 @@ pub struct GridArgs {
 pub struct Point {
     /// The flags of its device, but for the destinations, which are compared on it.
     pub device: DeviceArgs,
-    /// Share of static data and data.
-    pub utilisation: Option<f64>,
-}
-
-impl SweepArgs {
-    /// The trace's space, before any static data.
-    pub fn fit(&self) -> FitArgs {
-        FitArgs {
-            pack: self.pack,
-            pack_live: self.pack_live,
-            no_discard: self.no_discard,
-            memory: self.memory,
-            ..FitArgs::default()
-        }
-    }
+    /// The address space.
+    pub space: SpaceSettings,
 }
 
 impl GridArgs {
@@ -129,7 +118,8 @@ impl GridArgs {
 
     /// All points, in the order of the rows: the last axis changes fastest.
     pub fn points(&self) -> Vec<Point> {
-        let mut points = vec![Point { device: self.device(), utilisation: None }];
+        let space = SpaceSettings { no_discard: self.no_discard, ..SpaceSettings::default() };
+        let mut points = vec![Point { device: self.device(), space }];
         along(&mut points, self.profile.as_ref(), |point, value| point.device.profile = Some(value));
         along(&mut points, self.victim.as_ref(), |point, value| point.device.victim = Some(value));
         along(&mut points, self.superblock_pages.as_ref(), |point, value| {
@@ -141,7 +131,13 @@ impl GridArgs {
         along(&mut points, self.overprovision.as_ref(), |point, value| {
             point.device.overprovision = Some(value)
         });
-        along(&mut points, self.utilisation.as_ref(), |point, value| point.utilisation = Some(value));
+        along(&mut points, self.pack.as_ref(), |point, value| {
+            point.space.pack = Some(Pack::Addresses(value))
+        });
+        along(&mut points, self.pack_live.as_ref(), |point, value| {
+            point.space.pack = Some(Pack::Live(value))
+        });
+        along(&mut points, self.utilisation.as_ref(), |point, value| point.space.fill = Some(value));
         along(&mut points, self.streams.as_ref(), |point, value| point.device.streams = Some(value));
         along(&mut points, self.background_gc.as_ref(), |point, value| {
             point.device.background_gc = Some(value)

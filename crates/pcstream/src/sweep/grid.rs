@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_placement::{Configured, Environment, SchemeFactory};
+use pcstream_replay::space::SpaceSettings;
 use pcstream_replay::{LaneSpec, ReplayError, plan};
 use pcstream_ssd::{DeviceSettings, Devices};
 use pcstream_trace::{Extent, Meta, TraceReader};
@@ -34,8 +35,8 @@ pub struct Run {
     pub lane: LaneSpec,
     /// Parameters of the scheme that flags set: `SCHEME.PARAMETER`, value.
     pub settings: Vec<(String, String)>,
-    /// Share of data and static data, if it was asked for.
-    pub utilisation: Option<f64>,
+    /// The address space: how full the device is, if it was asked for.
+    pub space: SpaceSettings,
     /// Named device, if it was asked for.
     pub profile: Option<&'static str>,
     /// What decides the result.
@@ -44,8 +45,8 @@ pub struct Run {
 
 /// Runs that share what is on the device beforehand, so that they can share a pass over the trace.
 pub struct Space {
-    /// Share of data and static data, if it was asked for.
-    pub utilisation: Option<f64>,
+    /// What was asked for.
+    pub settings: SpaceSettings,
     /// Written before counting.
     pub prefill: Vec<Extent>,
 }
@@ -62,7 +63,7 @@ impl Space {
 pub struct Grid {
     /// In the order of the rows.
     pub runs: Vec<Run>,
-    /// By utilisation, in the order of the flag.
+    /// By how full the device is, in the order of the flags.
     pub spaces: Vec<Space>,
     /// Points that cannot be, and why.
     pub left_out: Vec<String>,
@@ -72,7 +73,7 @@ pub struct Grid {
 
 /// A device of the grid.
 struct GridCell {
-    utilisation: Option<f64>,
+    space: SpaceSettings,
     profile: Option<&'static str>,
     settings: DeviceSettings,
     clock: Option<pcstream_replay::Clock>,
@@ -119,12 +120,12 @@ impl Grid {
                 let key = format!(
                     "{common} {} {parameters} {:?} {:?} {:?}",
                     lane.scheme.name(),
-                    place.utilisation,
+                    place.space,
                     lane.device,
                     lane.clock
                 );
-                let GridCell { utilisation, profile, .. } = *place;
-                grid.runs.push(Run { lane, settings: settings.clone(), utilisation, profile, key });
+                let GridCell { space, profile, .. } = *place;
+                grid.runs.push(Run { lane, settings: settings.clone(), space, profile, key });
             }
         }
         Ok(grid)
@@ -138,19 +139,17 @@ impl Grid {
         point: &Point,
         fitting: &mut Fitting,
     ) -> Result<Vec<GridCell>, Failure> {
-        let known = self.spaces.iter().any(|space| space.utilisation == point.utilisation);
-        if !known {
-            fitting.fit.fill(point.utilisation)?;
+        if fitting.fit.settings() != point.space {
+            fitting.fit.change(point.space)?;
         }
-        // The same for every utilisation.
         let pages = fitting.fit.space().map_or(meta.device.pages, |space| space.logical_pages);
         let Made { devices, refused } = devices(&args.grid, point, pages)?;
         self.left_out.extend(refused.into_iter().map(|why| format!("{}, {why}", in_words(point))));
-        if !known {
+        if !self.spaces.iter().any(|space| space.settings == point.space) {
             let logical_pages = devices[0].profile.device.logical_pages;
             let share = args.measure.prefill.share();
             let prefill = plan::prefill(share, fitting.fit.space(), &meta.prefilled, logical_pages);
-            self.spaces.push(Space { utilisation: point.utilisation, prefill });
+            self.spaces.push(Space { settings: point.space, prefill });
         }
         self.shrunk.extend(
             devices.iter().filter_map(|made| {
@@ -158,7 +157,7 @@ impl Grid {
             }),
         );
         let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| GridCell {
-            utilisation: point.utilisation,
+            space: point.space,
             profile: point.device.profile,
             settings: fitting.fit.space().map_or(settings.clone(), |space| space.on(&settings)),
             clock: device::clock(&args.measure, profile),
@@ -226,14 +225,7 @@ fn common_key(args: &SweepArgs, reader: &TraceReader) -> Result<String, Failure>
             _ = write!(key, " {flag} {:016x}", XxHash3_64::oneshot(&bytes));
         }
     }
-    _ = write!(
-        key,
-        " table {:?} prefill {:?} pack {:?} no_discard {}",
-        options.table_bytes,
-        args.measure.prefill,
-        args.fit().pack(),
-        args.no_discard
-    );
+    _ = write!(key, " table {:?} prefill {:?}", options.table_bytes, args.measure.prefill,);
     Ok(key)
 }
 
@@ -282,7 +274,9 @@ fn in_words(point: &Point) -> String {
     part("--superblock-pages", point.device.superblock_pages.map(|v| v.to_string()));
     part("--spare-factor", point.device.spare_factor.map(|v| v.to_string()));
     part("--overprovision", point.device.overprovision.map(|v| v.to_string()));
-    part("--utilisation", point.utilisation.map(|v| v.to_string()));
+    part("--pack", point.space.addresses().map(|v| v.to_string()));
+    part("--pack-live", point.space.live().map(|v| v.to_string()));
+    part("--utilisation", point.space.fill.map(|v| v.to_string()));
     part("--streams", point.device.streams.map(|v| v.to_string()));
     part("--background-gc", point.device.background_gc.map(|v| format!("{}:{}", v.low, v.high)));
     part("--seed", point.device.seed.map(|v| v.to_string()));

@@ -20,7 +20,7 @@ use pcstream_report::human::counted;
 use pcstream_ssd::Geometry;
 use pcstream_trace::{Meta, TraceReader};
 
-use crate::args::{SchemeOptions, SweepArgs};
+use crate::args::{FitArgs, SchemeOptions, SweepArgs};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
@@ -32,6 +32,7 @@ use crate::ui::{self, Ui};
 use crate::whole_file::{WholeFile, is_stdout};
 use grid::{Grid, Run, Space};
 use journal::{Done, Journal};
+use results::Asked;
 use sheet::{Cell, Format, Sheet, Type};
 
 /// Lanes in a pass for each core: reading the trace costs little beside so many, and little is lost with a pass.
@@ -51,14 +52,19 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let capacity = Template::load(&flags)?.capacity_pages();
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
-    let asked = results::asked(args)?;
-    let mut fitting = Fitting::new(&reader, &args.fit(), capacity, Interrupt::watch()?, ui)?;
+    let asked = Asked::new(args)?;
+    let memory = FitArgs { memory: args.memory, ..FitArgs::default() };
+    let mut fitting = Fitting::new(&reader, &memory, capacity, Interrupt::watch()?, ui)?;
     let grid = Grid::new(args, variants, &reader, &mut fitting)?;
     simulate::remark_idle(&args.scheme_options, &args.scheme, ui);
     remark_grid(&grid, ui);
     // If it is too little for all of them.
     if let Some(fullest) = grid.spaces.iter().max_by_key(|space| space.pages()) {
-        fitting.remark_size(&grid.runs[0].lane.device, &fullest.prefill);
+        fitting.fit.change(fullest.settings)?;
+        // Of several packed devices the rows say how full each is.
+        if fullest.settings.pack.is_none() || grid.spaces.len() == 1 {
+            fitting.remark_size(&grid.runs[0].lane.device, &fullest.prefill);
+        }
     }
     fitting.remark_addresses(grid.runs.iter().map(|run| &run.lane));
     let mut journal = file.map_or_else(|| Ok(Journal::default()), |path| Journal::open(path))?;
@@ -149,13 +155,12 @@ impl Sweep<'_> {
         let bar = self.ui.progress("sweeping", "events", self.reader.meta().totals.events * open as u64);
         let (grid, mut future, mut remarks) = (self.grid, None, BTreeSet::new());
         for space in &grid.spaces {
-            let open =
-                |run: &&Run| run.utilisation == space.utilisation && self.journal.done(&run.key).is_none();
+            let open = |run: &&Run| run.space == space.settings && self.journal.done(&run.key).is_none();
             let runs: Vec<&Run> = grid.runs.iter().filter(open).collect();
             if runs.is_empty() {
                 continue;
             }
-            fitting.fit.fill(space.utilisation)?;
+            fitting.fit.change(space.settings)?;
             let plan = plan_of(&runs, space);
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             let groups = fitting.groups(&plan)?.at_most(cores * LANES_PER_CORE);
@@ -192,7 +197,7 @@ fn plan_of(runs: &[&Run], space: &Space) -> Plan {
 /// The rows of all runs, with what was `asked` of them alike, and why the trace could not be read to its end, if so.
 fn collect(
     path: &Path,
-    asked: &[Cell],
+    asked: &Asked<'_>,
     meta: &Meta,
     (grid, journal): (&Grid, &Journal),
 ) -> anyhow::Result<(Sheet, Option<String>)> {
@@ -209,7 +214,8 @@ fn collect(
     for run in &grid.runs {
         let done = journal.done(&run.key).context("every run is done")?;
         let mut row = results::place(run, trace, &parameters, &Geometry::new(&run.lane.device)?);
-        row.extend(done.results.iter().chain(asked).cloned());
+        row.extend(done.results.iter().cloned());
+        row.extend(asked.of(run));
         row.push(done.damage.clone().map_or(Cell::Null, Cell::Text));
         rows.push(row);
         damage = damage.or_else(|| done.damage.clone());

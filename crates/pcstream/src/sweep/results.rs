@@ -12,7 +12,7 @@ use pcstream_ssd::{DeviceSettings, Geometry, Spare, Watermarks};
 
 use super::grid::Run;
 use super::sheet::{Cell, Type};
-use crate::args::SweepArgs;
+use crate::args::{FitArgs, SweepArgs};
 use crate::asked;
 use crate::failure::Failure;
 use crate::values::Pools;
@@ -147,7 +147,7 @@ fn place_list<'a>() -> [Column<Placed<'a>>; 18] {
                 |at| if let Spare::Overprovisioning(asked) = at.device().spare { Some(asked) } else { None },
             ),
         ),
-        column("utilisation", Real(|at| at.run.utilisation)),
+        column("utilisation", Real(|at| at.run.space.fill)),
         column("streams", Whole(|at| Some(at.device().streams.into()))),
         column("seed", Whole(|at| Some(at.device().seed))),
         column("logical_pages", Whole(|at| Some(at.geometry.logical_pages()))),
@@ -161,27 +161,40 @@ fn place_list<'a>() -> [Column<Placed<'a>>; 18] {
 }
 
 /// The flags of all runs, and what they say of the simulation.
-struct Asked<'a> {
+pub struct Asked<'a> {
     args: &'a SweepArgs,
     settings: Settings,
 }
 
-/// What flags ask of all runs alike; the last columns, so that those before keep their places.
-fn asked_list<'a>() -> [Column<Asked<'a>>; 13] {
+impl<'a> Asked<'a> {
+    /// Errors: a file that a flag names cannot be read.
+    pub fn new(args: &'a SweepArgs) -> Result<Asked<'a>, Failure> {
+        let settings = asked::settings_of(&args.scheme_options, &args.measure, &FitArgs::default())?;
+        Ok(Asked { args, settings })
+    }
+
+    /// The cells of `asked_list`.
+    pub fn of(&self, run: &Run) -> Vec<Cell> {
+        cells(&asked_list(), &(self, run))
+    }
+}
+
+/// What flags ask; the last columns, so that those before keep their places.
+fn asked_list<'a>() -> [Column<(&'a Asked<'a>, &'a Run)>; 13] {
     [
-        column("prefill", Real(|asked| asked.settings.prefill)),
-        column("pack", Real(|asked| asked.settings.pack)),
-        column("pack_live", Real(|asked| asked.settings.pack_live)),
-        column("discard", Flag(|asked| !asked.settings.no_discard)),
-        column("rules", Text(|asked| name(asked.settings.rules.as_ref()))),
-        column("rules_xxh3", Text(|asked| xxh3(asked.settings.rules.as_ref()))),
-        column("table_bytes", Whole(|asked| asked.settings.table_bytes)),
-        column("load_table", Text(|asked| name(asked.settings.load_table.as_ref()))),
-        column("load_table_xxh3", Text(|asked| xxh3(asked.settings.load_table.as_ref()))),
-        column("pools", Text(|asked| asked.args.grid.pools.as_ref().map(shares))),
-        column("timing", Flag(|asked| asked.args.measure.timing)),
-        column("queue_depth", Whole(|asked| asked.args.measure.queue_depth.map(u64::from))),
-        column("open_loop", Flag(|asked| asked.args.measure.open_loop)),
+        column("prefill", Real(|(asked, _)| asked.settings.prefill)),
+        column("pack", Real(|(_, run)| run.space.addresses())),
+        column("pack_live", Real(|(_, run)| run.space.live())),
+        column("discard", Flag(|(_, run)| !run.space.no_discard)),
+        column("rules", Text(|(asked, _)| name(asked.settings.rules.as_ref()))),
+        column("rules_xxh3", Text(|(asked, _)| xxh3(asked.settings.rules.as_ref()))),
+        column("table_bytes", Whole(|(asked, _)| asked.settings.table_bytes)),
+        column("load_table", Text(|(asked, _)| name(asked.settings.load_table.as_ref()))),
+        column("load_table_xxh3", Text(|(asked, _)| xxh3(asked.settings.load_table.as_ref()))),
+        column("pools", Text(|(asked, _)| asked.args.grid.pools.as_ref().map(shares))),
+        column("timing", Flag(|(asked, _)| asked.args.measure.timing)),
+        column("queue_depth", Whole(|(asked, _)| asked.args.measure.queue_depth.map(u64::from))),
+        column("open_loop", Flag(|(asked, _)| asked.args.measure.open_loop)),
     ]
 }
 
@@ -197,13 +210,7 @@ fn shares(pools: &Pools) -> String {
     pools.0.iter().map(f64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The cells of `asked_list`. Errors: a file that a flag names cannot be read.
-pub fn asked(args: &SweepArgs) -> Result<Vec<Cell>, Failure> {
-    let settings = asked::settings_of(&args.scheme_options, &args.measure, &args.fit())?;
-    Ok(cells(&asked_list(), &Asked { args, settings }))
-}
-
-/// All columns of a row but `damage`: of [`place`], [`of`] and [`asked`]. `parameters` are those that flags set.
+/// All columns of a row but `damage`: of [`place`], [`of`] and [`Asked::of`]. `parameters` are those that flags set.
 pub fn columns(parameters: &[String]) -> Vec<(String, Type)> {
     let first = ["pcstream", "trace", "trace_id", "scheme"].map(|name| (name.to_owned(), Type::Text));
     let parameters = parameters.iter().map(|name| (name.clone(), Type::Text));
