@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::symbols::lines::Lack;
 use pcstream_placement::Rules;
-use pcstream_replay::{Fitted, LaneSpec, Plan};
+use pcstream_replay::space::SpaceSettings;
+use pcstream_replay::{Fitted, FrontEnd as _, LaneResult, LaneSpec, Plan};
 use pcstream_report::advice::{Advice, Change, Possible, Sources};
 use pcstream_report::drive::in_words;
 use pcstream_report::{Simulation, dropped};
@@ -14,6 +15,7 @@ use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use crate::args::{AdviseArgs, SchemeOptions, SimulationArgs};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
+use crate::fitted::Fitting;
 use crate::schemes;
 use crate::simulate;
 use crate::source_lines;
@@ -74,8 +76,9 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         true => Vec::new(),
         false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
     };
+    let other_discards = other_discards(&mut fitting, plan)?;
     let rules = possible.rules.clone();
-    let advice = Advice::of(&result, (sources, &young), possible, &gains);
+    let advice = Advice::of(&result, (sources, &young), possible, &gains, other_discards.as_ref());
     if let Some(file) = rules_out {
         let head = format!("# Made by `pcstream advise` from trace {}.\n", result.about.trace.id);
         file.write(format!("{head}{rules}").as_bytes())?;
@@ -84,6 +87,17 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     dropped.iter().for_each(|dropped| ui.remark(&dropped.to_string()));
     ui::show(json, &advice, || advice.text(ui.layout(false)))?;
     Ok(Status::with_losses(result.has_losses() || !dropped.is_empty() || !left_out.is_empty()))
+}
+
+/// The baseline with the trace's discards if they were left out, and without them if not. None if there are none, and on a
+/// drive whose size goes by live data, which would be another one.
+fn other_discards(fitting: &mut Fitting, plan: &Plan) -> Result<Option<LaneResult>, Failure> {
+    let settings = fitting.fit.settings();
+    if fitting.fit.front.meta().totals.discarded_pages == 0 || settings.live().is_some() {
+        return Ok(None);
+    }
+    fitting.fit.change(SpaceSettings { no_discard: !settings.no_discard, ..settings })?;
+    Ok(fitting.run(plan)?.results.pop())
 }
 
 /// Errors: a flag of `simulate` that would do nothing.

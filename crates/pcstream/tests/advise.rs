@@ -110,6 +110,29 @@ fn kinds_of_files_that_one_call_path_writes_are_kept_apart() {
     assert!(steps[1].starts_with("RWH_WRITE_LIFE_MEDIUM: storage writing *.keep"), "{steps:?}");
 }
 
+/// With the flag or without, both sides are what `simulate` says.
+#[test]
+fn what_discards_save_is_what_simulations_say() {
+    let dir = TempDir::new().unwrap();
+    let trace = storage(dir.path(), 2048, NOTHING);
+    let baseline = |flags: &[&str]| {
+        let asked = ["simulate", &trace, "--scheme", "baseline", "--gc", "own", "--json", "-"];
+        json(&[&asked[..], &DEVICE, flags].concat())["results"][0].clone()
+    };
+    let (with, without) = (baseline(&[]), baseline(&["--no-discard"]));
+    let flash = |result: &Value| result["flash_pages"].as_f64().unwrap();
+    let saved = 1.0 - flash(&with) / flash(&without);
+    assert!(saved > 0.01, "{saved}");
+    let said = advice(&trace);
+    assert_eq!(said["discards"]["waf_with"], with["waf"]);
+    assert_eq!(said["discards"]["waf_without"], without["waf"]);
+    assert_eq!(said["discards"]["flash_saved"], saved);
+    assert!(said["remarks"].to_string().contains("Discards save "), "{}", said["remarks"]);
+    let left_out = json(&[&["advise", &trace, "--json", "-", "--no-discard"], &DEVICE[..]].concat());
+    assert_eq!(left_out["discards"], said["discards"]);
+    assert!(left_out["remarks"].to_string().contains("Discards would save "), "{}", left_out["remarks"]);
+}
+
 /// As of mkstemp. Each name alone is too little for a rule.
 #[test]
 fn files_with_random_names_count_by_what_they_share() {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Source;
 use super::changes::{Change, OWN_HINTS, Possible, SET_HINTS, file_named};
 use crate::drive::{LEAST_GAIN, in_words, saved};
-use crate::human::{page_bytes, percent};
+use crate::human::{page_bytes, percent, ratio};
 use crate::schemes::missing;
 use crate::verdict::{ONE_STREAM, pages_to_steady, says_nothing};
 use crate::{Settings, Simulation, VERSION, dropped};
@@ -36,8 +36,41 @@ pub struct Advice {
     trace: String,
     pub(super) baseline_waf: Option<f64>,
     pub(super) changes: Vec<Gain>,
+    /// Null: the trace has none, or the drive would be another one.
+    discards: Option<Discards>,
     pub(super) remarks: Vec<String>,
     sources: Vec<Source>,
+}
+
+/// What the trace's discards save on the drive as it is.
+#[derive(Debug, Serialize)]
+struct Discards {
+    waf_with: Option<f64>,
+    waf_without: Option<f64>,
+    /// Of what is programmed without them.
+    flash_saved: Option<f64>,
+}
+
+impl Discards {
+    /// Of a baseline, and of the same on the trace as if discards were left out, or as if they were not.
+    fn of(baseline: &LaneResult, other: &LaneResult, left_out: bool) -> Discards {
+        let (with, without) = if left_out { (other, baseline) } else { (baseline, other) };
+        Discards { waf_with: with.waf(), waf_without: without.waf(), flash_saved: saved(with, without) }
+    }
+
+    fn in_words(&self, left_out: bool) -> Option<String> {
+        let gain = self.flash_saved.filter(|gain| *gain >= LEAST_GAIN).map(percent)?;
+        Some(match left_out {
+            true => format!(
+                "Discards would save {gain} of the flash (WAF {}): mount with -o discard, or run fstrim.",
+                ratio(self.waf_with)
+            ),
+            false => format!(
+                "Discards save {gain} of the flash (WAF {} without them): keep the mount option, or fstrim, that sends them.",
+                ratio(self.waf_without)
+            ),
+        })
+    }
 }
 
 /// A change with what it saves.
@@ -58,15 +91,20 @@ pub(super) struct Gain {
 impl Advice {
     /// Of a baseline on the drive as it is (`result`), and lanes for the changes that are possible. Behind these, `gains` has
     /// baselines on the other kinds of drives.
+    /// `other_discards` is the baseline with the trace's discards left out, or with them if `result` has none of them.
     /// Nothing can be said of the sources in `young`.
     pub fn of(
         result: &Simulation,
         (sources, young): (Vec<Source>, &[Source]),
         possible: Possible,
         gains: &[LaneResult],
+        other_discards: Option<&LaneResult>,
     ) -> Advice {
         let Possible { changes, one_class, unassigned, .. } = possible;
         let mut advice = judged(changes, gains, result, sources);
+        let left_out = result.about.settings.no_discard;
+        advice.discards = other_discards.map(|other| Discards::of(&result.results[0], other, left_out));
+        advice.remarks.extend(advice.discards.as_ref().and_then(|discards| discards.in_words(left_out)));
         let unnamed = advice.sources.iter().any(|source| source.file == "*");
         if advice.copies && one_class {
             advice.remarks.push(if unnamed {
@@ -162,6 +200,7 @@ fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sourc
         trace: result.about.trace.path.clone(),
         baseline_waf: baseline.waf(),
         changes,
+        discards: None,
         remarks,
         sources,
     }
