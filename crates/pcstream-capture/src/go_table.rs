@@ -9,8 +9,8 @@
 //!
 //! Invariant: nothing in it is trusted. Every read is checked, and the steps of one look-up are bounded.
 //!
-//! Known weakness: frames are known from the form of Go 1.18 on. Older ones do not say, or not always, which functions change
-//! stacks.
+//! Known weaknesses: frames are known from the form of Go 1.18 on. Older ones do not say, or not always, which functions change
+//! stacks. Where neither the table nor `.go.module` says where code begins, there are no names and no frames.
 
 use object::{Object, ObjectSection};
 
