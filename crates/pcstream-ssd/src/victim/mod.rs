@@ -3,7 +3,7 @@
 //!
 //! One file per policy. A policy keeps whatever order it needs over the closed superblocks
 //! ("candidates") and returns a choice; moving pages and counting them happens in `ftl`. Names, help,
-//! error messages and tests follow from `REGISTRY`. CONTRIBUTING.md says how to add one.
+//! error messages and tests follow from `REGISTRY`. docs/extending.md says how to add one.
 //!
 //! Ages are logical time (pages written by the host) since a superblock was closed. u is the share of
 //! valid pages.
