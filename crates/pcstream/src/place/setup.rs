@@ -118,7 +118,7 @@ pub(super) fn placer(
         given: given.clone(),
     })
     .with_context(|| format!("cannot use {}", given.display()))?;
-    if !sink.gives_hints() && !place.device.raw && given.exists() {
+    if !sink.gives_hints() && !place.device.raw && given.metadata().is_ok_and(|left| left.len() > 0) {
         ui.remark(&site::hints_left(&place.mount_point));
     }
     Placer::new(name, learner, sink, table).map_err(unusable)
