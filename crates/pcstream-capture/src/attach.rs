@@ -54,6 +54,9 @@ pub enum AttachError {
     /// The process is there no more.
     #[error("--pid {0}: the process ended before the recording began")]
     Ended(u32),
+    /// The cgroup is there no more.
+    #[error("--cgroup {}: it was removed before the recording began", .0.display())]
+    Removed(PathBuf),
     /// The process cannot be watched.
     #[error("--pid {pid}: cannot watch the process: {source}")]
     Process {
@@ -170,11 +173,14 @@ impl Attached {
             .then(|| format!("--pid: not followed, because it has ended: {}", names.join(", ")))
     }
 
-    /// Names it to a session. Errors: all processes have ended.
+    /// Names it to a session. Errors: all processes have ended, or the cgroup was removed.
     pub fn follow(&self, session: &Session<'_>) -> Result<(), AttachError> {
         match &self.subject {
             Found::Anyone => {}
-            Found::Cgroup { directory, .. } => session.follow_cgroup(directory.as_fd())?,
+            Found::Cgroup { path, directory } => match session.follow_cgroup(directory.as_fd()) {
+                Err(_) if is_gone(path, directory) => return Err(AttachError::Removed(path.clone())),
+                result => result?,
+            },
             Found::Processes(processes) => {
                 let mut follows = false;
                 for Process { pid, descriptor } in processes {

@@ -47,14 +47,14 @@ pub fn capture(
     let interrupts = Interrupts::new(stop);
     let writer = Writer::find(&options.subject)?;
     let mut memory = SessionMemory::uninit();
-    let raw = options.target.is_raw()?;
+    let found = options.target.find()?;
     let prompt = options.live || options.first_writers;
-    let session = SessionOptions { raw, prompt, ..options.session.clone() };
+    let session = SessionOptions { raw: found.raw, prompt, ..options.session.clone() };
     let mut session = writer.open(&session, &mut memory, observer)?;
     if let Some(streams) = session.streams()? {
         observer.streams(streams).map_err(CaptureError::Observer)?;
     }
-    let mut place = Place::make(&options.target, raw)?;
+    let mut place = Place::make(&options.target, &found)?;
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
     observer.ready().map_err(CaptureError::Observer)?;

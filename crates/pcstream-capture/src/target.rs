@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::layout::{Layout, LayoutError, PageRange};
 use pcstream_fs::scratch::{
-    ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, directory_on, is_released, is_there,
-    is_working, raw_device,
+    BlockDevice, ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, directory_on, is_mounted_with,
+    is_released, is_there, is_working, raw_device,
 };
 use pcstream_trace::PAGE_BYTES;
 
@@ -35,13 +35,38 @@ pub enum Target {
 }
 
 impl Target {
-    /// Whether it is a device without a file system.
+    /// Looks at it before a capture is set up, which takes its time.
     ///
-    /// Errors: it cannot be looked at.
-    pub fn is_raw(&self) -> Result<bool, ScratchError> {
-        match self {
-            Target::Scratch(_) => Ok(false),
-            Target::Existing(path) => Ok(raw_device(path)?.is_some()),
+    /// Errors: it cannot be captured.
+    pub(crate) fn find(&self) -> Result<Found, ScratchError> {
+        let Target::Existing(path) = self else { return Ok(Found { raw: false, device: None }) };
+        let raw = raw_device(path)?;
+        let device = match &raw {
+            Some(device) => device.clone(),
+            None => ExistingFs::of(path)?.device,
+        };
+        Ok(Found { raw: raw.is_some(), device: Some(device) })
+    }
+}
+
+/// What a target is.
+pub(crate) struct Found {
+    /// Whether it is a device without a file system.
+    pub(crate) raw: bool,
+    /// The one that was there before.
+    device: Option<BlockDevice>,
+}
+
+impl Found {
+    /// Errors: `--on` leads to another device by now, which nobody asked for.
+    fn check(&self, on: &Path, now: &BlockDevice) -> Result<(), ScratchError> {
+        match &self.device {
+            Some(before) if before.number != now.number => Err(ScratchError::Meanwhile {
+                on: on.to_owned(),
+                before: before.path.clone(),
+                now: now.path.clone(),
+            }),
+            _ => Ok(()),
         }
     }
 }
@@ -61,6 +86,8 @@ pub struct Started {
     pub device_pages: u64,
     /// What is allocated on it already: metadata and the fill.
     pub prefilled: Vec<PageRange>,
+    /// Whether the file system tells its device of all that is deleted.
+    pub discards: bool,
     /// Time 0 of the events by the clock of the day, nanoseconds since 1970 UTC.
     pub start_unix_ns: u64,
 }
@@ -94,8 +121,8 @@ impl Room {
 }
 
 impl Place {
-    /// `raw`: what [`Target::is_raw`] said.
-    pub(crate) fn make(target: &Target, raw: bool) -> Result<Place, ScratchError> {
+    /// `before`: what [`Target::find`] said.
+    pub(crate) fn make(target: &Target, before: &Found) -> Result<Place, ScratchError> {
         match target {
             Target::Scratch(options) => {
                 let scratch = Scratch::create(options)?;
@@ -110,13 +137,14 @@ impl Place {
                     scratch: Some(scratch),
                 })
             }
-            Target::Existing(path) if raw => {
+            Target::Existing(path) if before.raw => {
                 let gone = || ScratchError::Option {
                     option: "--on",
                     value: path.display().to_string(),
                     expected: "a device that nobody mounts meanwhile".into(),
                 };
                 let device = raw_device(path)?.ok_or_else(gone)?;
+                before.check(path, &device)?;
                 Ok(Place {
                     room: None,
                     directory: device.path.clone(),
@@ -129,6 +157,7 @@ impl Place {
             }
             Target::Existing(dir) => {
                 let found = ExistingFs::of(dir)?;
+                before.check(dir, &found.device)?;
                 let as_given = dir.is_dir().then(|| std::path::absolute(dir).ok()).flatten();
                 Ok(Place {
                     room: None,
@@ -156,6 +185,7 @@ impl Place {
             number: self.number,
             device_pages: self.bytes / PAGE_BYTES,
             prefilled: layout.allocated().to_vec(),
+            discards: self.fs.is_some() && is_mounted_with(self.number, "discard"),
             start_unix_ns,
         }
     }

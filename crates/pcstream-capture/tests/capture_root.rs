@@ -14,15 +14,17 @@ use std::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicUsize;
 
-use disk::{succeed, text};
-use pcstream_capture::capture::Target;
+use disk::{Disk, succeed, text};
+use pcstream_capture::attach::Running;
+use pcstream_capture::capture::{self, CaptureOptions, Observer, Progress, Started, Subject, Target};
 use pcstream_capture::session::SessionOptions;
 use pcstream_fs::extents;
 use pcstream_fs::scratch::FsKind;
-use pcstream_trace::{Event, Kind, Op};
+use pcstream_trace::{Batch, Event, Kind, Op};
 use recording::*;
 
 /// First argument that turns this program into the writer of known files.
@@ -78,6 +80,11 @@ fn main() -> ExitCode {
         "capture_existing_directory",
         &[common::ext4, common::zram, bpf],
         existing_directory,
+    ));
+    tests.push(common::test(
+        "capture_that_is_unmounted_at_the_start_is_refused",
+        &[common::ext4, common::zram, common::loop_devices, bpf],
+        unmounted_at_the_start,
     ));
     tests.push(common::test(
         "capture_partition_pages_equal_fiemap",
@@ -410,6 +417,42 @@ fn existing_directory() {
     assert!(recording.data_writes().all(|event| recording.path(event) == "/inner/file"));
     assert!(place.mount_point().join("inner/file").exists(), "the file system is left as it is");
     place.remove().expect("it can be removed");
+}
+
+/// Is told of a process that has ended when the program is loaded, before the file system is looked at again.
+struct Unmounts(PathBuf);
+
+impl Observer for Unmounts {
+    fn started(&mut self, _: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        panic!("the file system that was asked for is gone");
+    }
+
+    fn batch(&mut self, _: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(())
+    }
+
+    fn progress(&mut self, _: &Progress) {}
+
+    fn remark(&mut self, _: &str) {
+        succeed("umount", &[text(&self.0)]);
+    }
+}
+
+/// What is below a mount point that was unmounted belongs to nobody who asked for it.
+fn unmounted_at_the_start() {
+    let outer = pcstream_fs::scratch::Scratch::create(&scratch(FsKind::Ext4)).expect("a file system");
+    let (inner, disk) = (outer.mount_point().join("inner"), Disk::ext4(64));
+    fs::create_dir(&inner).expect("a directory");
+    succeed("mount", &[disk.device(), text(&inner)]);
+    let mut ended = std::process::Command::new("true").spawn().expect("it starts");
+    ended.wait().expect("it ends");
+    let subject = Subject::Running(Running::Processes(vec![std::process::id(), ended.id()]));
+    let options = CaptureOptions::new(subject, Target::Existing(inner.clone()));
+    let mut observer = Unmounts(inner);
+    let captured = capture::capture(&options, &AtomicUsize::new(0), &mut observer);
+    outer.remove().expect("nothing is mounted below it");
+    let error = captured.expect_err("another device").to_string();
+    assert!(error.contains("mounted or unmounted meanwhile") && error.contains(disk.device()), "{error}");
 }
 
 /// Data go by the name that the file has when it is written; one that was removed keeps its last.

@@ -106,7 +106,7 @@ pub struct TraceInfo {
     pub real_time: bool,
     /// Whether a file system was recorded: imported and generated traces know of none.
     pub file_system: bool,
-    /// Whether it was recorded on a scratch file system, which tells its device of all that is deleted.
+    /// Whether the recorded file system told its device of all that was deleted, as scratch file systems do.
     pub discards: bool,
     /// Loss counters by cause.
     pub losses: BTreeMap<String, u64>,
@@ -154,7 +154,7 @@ impl TraceInfo {
             duration_ns: meta.totals.duration_ns,
             real_time: meta.created_unix_s.is_some() || !meta.settings.contains_key("generator"),
             file_system: meta.file_system.is_some(),
-            discards: meta.settings.contains_key("image"),
+            discards: ["discards", "image"].iter().any(|setting| meta.settings.contains_key(*setting)),
             losses: meta.losses.clone(),
             complete: meta.complete,
             damage: None,

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         common::test("attach_ends_with_the_process", &needs, end_of_process),
         common::test("attach_ends_with_the_cgroup", &with(&[cgroups]), end_of_cgroup),
         common::test("attach_ends_when_the_file_system_is_unmounted", &needs, unmounted),
+        common::test("attach_to_a_device_without_a_medium_is_refused", &needs, without_medium),
         common::test("attach_ends_at_sigterm_within_a_second", &needs, sigterm),
         common::test("attach_refuses_what_does_not_run", &needs, refused),
         common::test(
@@ -464,6 +465,27 @@ fn unmounted() {
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));
     assert!(said(&out).contains("the file system was unmounted or failed after"), "{}", said(&out));
     assert!(writers(&trace).contains_key("/below/file"), "what the unmount wrote is in the trace");
+    let meta = pcstream_trace::TraceReader::open(&trace).expect("it is whole").meta().clone();
+    assert_eq!(meta.settings["discards"], true, "the mount option is known");
+}
+
+fn without_medium() {
+    let (disk, traces) = (Disk::apart(1), TempDir::new().expect("a directory"));
+    disk.detach();
+    let trace = traces.path().join("t.pctrace");
+    let commands = [
+        vec!["record", "-o", text(&trace), "--on", disk.device()],
+        vec!["top", "--once", "--on", disk.device()],
+        vec!["place", "--sink", "none", "--on", disk.device()],
+        vec!["doctor", disk.device()],
+    ];
+    for arguments in commands {
+        let out = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(&arguments).output().expect("it runs");
+        let all = String::from_utf8_lossy(&[&out.stdout[..], &out.stderr].concat()).into_owned();
+        assert!(all.contains(&format!("{} has 0 bytes", disk.device())), "{arguments:?}: {all}");
+        assert_eq!(out.status.code(), Some(1), "{arguments:?}: {all}");
+    }
+    assert_eq!(fs::read_dir(traces.path()).expect("it is there").count(), 0, "nothing is left");
 }
 
 fn sigterm() {

@@ -31,6 +31,25 @@ pub enum ScratchError {
         /// What is allowed.
         expected: String,
     },
+    /// A path leads to another device than it did before.
+    #[error(
+        "--on {}: it was on {}, and now is on {}: it was mounted or unmounted meanwhile; start again",
+        on.display(), before.display(), now.display()
+    )]
+    Meanwhile {
+        /// As given.
+        on: PathBuf,
+        /// The device that it was on.
+        before: PathBuf,
+        /// The device that it is on.
+        now: PathBuf,
+    },
+    /// A device that is not attached to anything.
+    #[error("{} has 0 bytes: there is no medium in it, or nothing is attached to it", device.display())]
+    NoMedium {
+        /// The device.
+        device: PathBuf,
+    },
     /// The device could fill the machine's memory.
     #[error(
         "a {backing} device of {size} bytes could take {needed} bytes of memory, {available} are available: use a smaller --size, a higher --fill, or --image PATH"

@@ -37,7 +37,9 @@ pub use cleanup::{CleanReport, Found, Problem, Removal, StaleRun, clean_stale, f
 pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
 pub use format::{FsCheck, Journal, check_fs, find_mkfs};
-pub use mounts::{BlockDevice, ExistingFs, FsKind, directory_on, is_released, is_working, users_of};
+pub use mounts::{
+    BlockDevice, ExistingFs, FsKind, directory_on, is_mounted_with, is_released, is_working, users_of,
+};
 pub use raw::{hidden_file_system, is_there, mounted_meanwhile, raw_device};
 pub use resource::{Left, MountUser, Resource};
 

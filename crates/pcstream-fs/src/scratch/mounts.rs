@@ -212,6 +212,12 @@ pub fn is_working(device: DeviceNumber, directory: &Path) -> bool {
         && directory_on(device, directory).is_some_and(|directory| rustix::fs::stat(&directory).is_ok())
 }
 
+/// Whether the file system on this device is mounted with an option, as this process sees it.
+pub fn is_mounted_with(device: DeviceNumber, option: &str) -> bool {
+    let has = |mount: &Mount| mount.device == device && mount.has_option(option);
+    read_mounts().is_ok_and(|mounts| mounts.iter().any(has))
+}
+
 /// A directory of the file system on this device: this one, or else where it is mounted, as this process sees it.
 pub fn directory_on(device: DeviceNumber, directory: &Path) -> Option<PathBuf> {
     let mounts = read_mounts().unwrap_or_default();

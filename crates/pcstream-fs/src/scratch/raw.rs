@@ -15,7 +15,7 @@ use crate::extents::DeviceNumber;
 
 /// The block device that `path` names, if it is one and nothing on it is mounted.
 ///
-/// What is not there is none: who opens it says why. Errors: the device cannot be looked at.
+/// What is not there is none: who opens it says why. Errors: the device cannot be looked at, or has nothing to write to.
 pub fn raw_device(path: &Path) -> Result<Option<BlockDevice>, ScratchError> {
     let about = fs::metadata(path).ok().filter(|about| about.file_type().is_block_device());
     let Some(about) = about else { return Ok(None) };
@@ -23,7 +23,8 @@ pub fn raw_device(path: &Path) -> Result<Option<BlockDevice>, ScratchError> {
     if mount_of_device(&read_mounts()?, number).is_some() {
         return Ok(None);
     }
-    BlockDevice::by_number(number).map(Some)
+    let device = BlockDevice::by_number(number)?;
+    if device.bytes == 0 { Err(ScratchError::NoMedium { device: device.path }) } else { Ok(Some(device)) }
 }
 
 /// File systems by their magic number: name, where it lies on the device in bytes, and the number.

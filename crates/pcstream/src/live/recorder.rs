@@ -127,6 +127,9 @@ impl<'a> Recorder<'a> {
                 ("image", args.image.to_string().into()),
             ],
         };
+        if started.discards {
+            place.push(("discards", true.into()));
+        }
         if args.dir_only {
             place.push(("dir_only", true.into()));
         }
