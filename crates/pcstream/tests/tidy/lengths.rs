@@ -7,7 +7,7 @@ const FUNCTION_LINES: usize = 70;
 const MARKDOWN_COLUMNS: usize = 100;
 /// Documents that have to stay short, and their lines.
 const SHORT: [(&str, usize); 3] =
-    [("README.md", 150), ("docs/architecture.md", 100), ("docs/performance.md", 100)];
+    [("README.md", 150), ("docs/architecture.md", 100), ("docs/performance.md", 80)];
 /// What begins a block with parentheses in Java and is no method.
 const JAVA_BLOCKS: [&str; 10] =
     ["if ", "for ", "while ", "switch ", "try ", "} ", "synchronized ", "return ", "else ", "do "];
