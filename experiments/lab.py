@@ -12,12 +12,9 @@ import importlib.util
 import json
 import os
 import shlex
-import platform
 import shutil
 import statistics
-import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +24,7 @@ from typing import Any
 import pcstream as pc
 from pcstream._record import failure_of
 
-from . import manual
+from . import manual, provenance
 from .summaries import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,6 +63,10 @@ class Workload:
     options: tuple[str, ...] = ()
     #: What its scripts compile.
     sources: tuple[Path, ...] = ()
+    #: Names of programs whose versions count, and for each the command that prints it.
+    programs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    #: Which of them draws without a seed; all else has the number of the recording as its seed.
+    unseeded: str = ""
 
     def missing(self) -> list[str]:
         """Programs, files and modules that it needs and this machine lacks."""
@@ -136,8 +137,8 @@ class Lab:
         self.workloads = workloads
         #: Whether recordings that are missing are made.
         self.may_record = may_record
-        #: How many recordings of each workload the current table has.
-        self.used: dict[str, int] = {}
+        #: Recordings of each workload that the current table has.
+        self.used: dict[str, list[pc.Trace]] = {}
         #: What is missing in the results, and why.
         self.left_out: dict[str, str] = {}
         #: What recordings of the current table lack, and what schemes dropped.
@@ -149,14 +150,14 @@ class Lab:
         #: Results that figures share, and their losses, by recording and options.
         self.kept: dict[str, tuple[pc.Results, list[str]]] = {}
         #: Of the code that runs: the checkout may change meanwhile.
-        self.commit = commit()
+        self.commit = provenance.commit(ROOT)
         #: Whether results go to ``docs/results``, too.
         self.publishes = False
 
     def traces(self, name: str) -> list[pc.Trace]:
         """All recordings of a workload whose command succeeded; none if it cannot run here. What is left out is said."""
         found = [trace for trace in self._traces(name) if self._succeeded(trace)]
-        self.used[name] = len(found)
+        self.used[name] = found
         return found
 
     def _succeeded(self, trace: pc.Trace) -> bool:
@@ -211,7 +212,7 @@ class Lab:
         path = self._path(workload, number)
         kept = manual.kept(path)
         shutil.rmtree(kept, ignore_errors=True)
-        (kept if any("{kept}" in word for word in workload.command) else path.parent).mkdir(parents=True, exist_ok=True)
+        provenance.keep_versions(workload, path)
         print(f"{workload.name}: recording {number} of {self.recordings}", file=sys.stderr)
         options = ["--fill", str(workload.fill), "--fs", workload.fs, "--quiet", *workload.options]
         with warnings.catch_warnings(record=True) as caught:
@@ -298,17 +299,18 @@ class Lab:
         path = folder / f"{table.name}.md"
         missing = [f"{name}: {why}." for name, why in self.left_out.items()]
         left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
-        absent = [name for name, count in self.used.items() if not count]
-        provenance = self.provenance()
-        said = self.said_of_manual() + self.said_of_losses() + left_out
-        text = table.markdown() + said + f"\n{provenance}\n"
+        absent = [name for name, traces in self.used.items() if not traces]
+        programs = provenance.said_of_programs(self.workloads, self.used)
+        made = self.provenance()
+        said = self.said_of_manual() + self.said_of_losses() + left_out + programs
+        text = table.markdown() + said + f"\n{made}\n"
         if not table.rows and has_rows(path.with_suffix(".csv")):
             why = " ".join(missing) or "its workloads gave none."
             print(f"{table.name}: no rows, so {path} stays as it was. {why}", file=sys.stderr)
             return path
         path.write_text(text)
         lacks = f"Lacks: {', '.join(absent)}.\n" if absent else ""
-        path.with_suffix(".txt").write_text(f"{provenance}\n{lacks}{table.below()}{said}")
+        path.with_suffix(".txt").write_text(f"{made}\n{lacks}{table.below()}{said}")
         with path.with_suffix(".csv").open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
@@ -318,20 +320,10 @@ class Lab:
         return path
 
     def provenance(self) -> str:
-        """What made a result: versions, machine, mode, how many recordings of each workload, day."""
-        mode = "quick" if self.quick else "full"
-        recordings = ", ".join(f"{name} {count}" for name, count in self.used.items() if count)
+        """What made a result since this was last asked."""
+        said = provenance.sentence(self.commit, self.quick, self.used)
         self.used.clear()
-        return (
-            f"pcstream {pc.__version__}, commit {self.commit}, Linux {platform.release()}, {os.cpu_count()} processors, {mode} sizes, "
-            f"recordings: {recordings or 'none'}, {time.strftime('%Y-%m-%d')}."
-        )
-
-
-def commit() -> str:
-    """That of this checkout."""
-    found = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
+        return said
 
 
 def has_rows(table: Path) -> bool:
