@@ -206,14 +206,16 @@ def test_the_table_of_chunks_has_no_discards(published: Any) -> None:
 
 def test_the_table_of_savings_is_over_all_workloads(published: Any) -> None:
     figure = published.FIGURES["sensitivity"]
-    columns = ("workload", "utilisation", "superblock", "streams", "baseline", "pcstream")
+    columns = ("workload", "utilisation", "superblock", "streams", "baseline", "autostream", "pcstream")
     rows = rows_of(
         columns,
-        ("gcc", "98%", "0.25", "4", "2.0", "1.0"),
-        ("sqlite", "98%", "0.25", "4", "2.0", "2.01"),
-        ("gcc", "98%", "0.25", "8", "2.0", "0.5"),
-        ("gcc", "98%", "1", "4", "2.0", "1.0"),
+        ("gcc", "98%", "0.25", "4", "2.0", "1.25", "1.0"),
+        ("sqlite", "98%", "0.25", "4", "2.0", "2.01", "2.01"),
+        ("gcc", "98%", "0.25", "8", "2.0", "2.0", "0.5"),
+        ("gcc", "98%", "1", "4", "2.0", "1.25", "1.0"),
     )
     head, _, *lines = figure.summary(rows).splitlines()
-    assert head == "| utilisation | superblock x 0.25 | x 1 | x 2 |"
-    assert lines == [f"| {share} % | - | - | - |" for share in (60, 70, 80, 90)] + ["| 98 % | 25 % (0 to 50) | - | - |"]
+    assert head == "| utilisation | baseline: x 0.25 | x 1 | x 2 | AutoStream: x 0.25 | x 1 | x 2 |"
+    assert lines == [f"| {share} % | - | - | - | - | - | - |" for share in (60, 70, 80, 90)] + [
+        "| 98 % | 25 % (0 to 50) | - | - | 10 % (0 to 20) | - | - |"
+    ]
