@@ -24,7 +24,7 @@ from typing import Any
 import pcstream as pc
 from pcstream._record import failure_of
 
-from . import manual, provenance
+from . import manual, provenance, saved
 from .summaries import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -170,8 +170,7 @@ class Lab:
     def _traces(self, name: str) -> list[pc.Trace]:
         workload = self.workloads[name]
         if not self.may_record:
-            recorded = [self._recorded(workload, number) for number in range(1, self.recordings + 1)]
-            found = [trace for trace in recorded if trace is not None]
+            found = self._found(workload)
             if not found:
                 self.leave_out(name, "there is no recording")
             return found
@@ -187,6 +186,14 @@ class Lab:
             print(error, file=sys.stderr)
             self.leave_out(name, f"failed: {str(error).splitlines()[-1]}")
             return []
+
+    def _found(self, workload: Workload) -> list[pc.Trace]:
+        found = (self._recorded(workload, number) for number in range(1, self.recordings + 1))
+        return [trace for trace in found if trace is not None]
+
+    def recorded(self, name: str) -> list[pc.Trace]:
+        """Recordings of a workload that there are already, and whose command succeeded."""
+        return [trace for trace in self._found(self.workloads[name]) if self._succeeded(trace)]
 
     def leave_out(self, name: str, why: str) -> None:
         """Says once that something is missing in the results."""
@@ -301,6 +308,7 @@ class Lab:
         left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
         absent = [name for name, traces in self.used.items() if not traces]
         programs = provenance.said_of_programs(self.workloads, self.used)
+        parts = saved.made_of(self)
         made = self.provenance()
         said = self.said_of_manual() + self.said_of_losses() + left_out + programs
         text = table.markdown() + said + f"\n{made}\n"
@@ -308,6 +316,7 @@ class Lab:
             why = " ".join(missing) or "its workloads gave none."
             print(f"{table.name}: no rows, so {path} stays as it was. {why}", file=sys.stderr)
             return path
+        saved.file_of(self, table.name).unlink(missing_ok=True)
         path.write_text(text)
         lacks = f"Lacks: {', '.join(absent)}.\n" if absent else ""
         path.with_suffix(".txt").write_text(f"{made}\n{lacks}{table.below()}{said}")
@@ -315,6 +324,8 @@ class Lab:
             csv.writer(file, lineterminator="\n").writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
             table.picture(path.with_suffix(".svg"))
+        if table.rows:
+            saved.file_of(self, table.name).write_text(json.dumps(parts, indent=4) + "\n")
         if self.publishes:
             publish(path.with_suffix(".csv"))
         return path
@@ -331,26 +342,26 @@ def has_rows(table: Path) -> bool:
     return table.is_file() and len(table.read_text().splitlines()) > 1
 
 
-def publish(saved: Path) -> bool:
+def publish(result: Path) -> bool:
     """Copies the rows of a whole result, and what made it, to ``docs/results/data``, and its picture where one is published."""
-    why = unfit(saved)
+    why = unfit(result)
     if why:
-        print(f"{saved.stem}: not published, because {why}", file=sys.stderr)
+        print(f"{result.stem}: not published, because {why}", file=sys.stderr)
         return False
     data = RESULTS / "data"
     data.mkdir(exist_ok=True)
-    for file in (saved, saved.with_suffix(".txt")):
+    for file in (result, result.with_suffix(".txt")):
         shutil.copy(file, data)
-    if (RESULTS / f"{saved.stem}.svg").exists():
-        shutil.copy(saved.with_suffix(".svg"), RESULTS)
+    if (RESULTS / f"{result.stem}.svg").exists():
+        shutil.copy(result.with_suffix(".svg"), RESULTS)
     return True
 
 
-def unfit(saved: Path) -> str:
-    """Why a result cannot be published; nothing if it can. ``saved``: its rows, beside which are the other files."""
-    made, picture = saved.with_suffix(".txt"), saved.with_suffix(".svg")
-    if not has_rows(saved) or not made.is_file():
-        return f"there are no rows in {saved}, or no {made.name} beside it"
+def unfit(result: Path) -> str:
+    """Why a result cannot be published; nothing if it can. ``result``: its rows, beside which are the other files."""
+    made, picture = result.with_suffix(".txt"), result.with_suffix(".svg")
+    if not has_rows(result) or not made.is_file():
+        return f"there are no rows in {result}, or no {made.name} beside it"
     provenance, *others = made.read_text().splitlines()
     lacks = next((line for line in others if line.startswith("Lacks: ")), "")
     if lacks:

@@ -76,7 +76,7 @@ def test_without_recordings_earlier_results_stay(
     figure = experiments.FIGURES["fast19-fig10"]
     path = lab.write(figure.make(lab))
     earlier = {file: file.read_bytes() for file in path.parent.iterdir()}
-    assert len(earlier) == 4
+    assert len(earlier) == 5
     without = type(lab)(lab.out, True, 1, lab.workloads, may_record=False)
     capsys.readouterr()
     assert without.write(figure.make(without)) == path
