@@ -268,6 +268,20 @@ def test_fstream_is_simulated_on_the_device_of_the_recording(experiments: Any, l
     assert row["all"] == f"{found['fstream'].waf:.3f}"
 
 
+def test_a_commit_log_has_a_stream_by_the_names_of_its_files(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = importlib.import_module("experiments.figures.commit_log")
+    # The sample that stands for Cassandra has tables of RocksDB.
+    monkeypatch.setattr(figure, "COLUMNS", tuple((name, given and {**given, "fstream.names": "*.sst"}) for name, given in figure.COLUMNS))
+    table = figure.make(lab)
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    device = pc.Device.profile("pm963-480g", gc="own", spare_factor=0.07).scaled()
+    settings = {"discard": False, "pack": 0.98, "set": {**dict.fromkeys(map("fstream.{}".format, figure.OPTIONS), False), "fstream.names": "*.sst"}}
+    (result,) = pc.simulate(pc.datasets.load("mixed"), "fstream", device, **settings)
+    assert row["commit log"] == f"{result.waf:.3f}" != row["file system's kinds"]
+    lab.write(table)
+    assert (lab.out / "results" / "fast18-cassandra.svg").exists()
+
+
 def test_file_systems_are_compared_by_their_time(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("experiments.figures.fstream")
     assert module.speed({"xfs": [4.0, 5.0], "ext4": [2.0, 10.0]}, "xfs", "ext4") == [-50.0, 100.0]
