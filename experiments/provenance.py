@@ -68,7 +68,11 @@ def said_of_programs(workloads: Mapping[str, Workload], used: Mapping[str, Seque
     programs = (f"{name}: {', '.join(versions(workloads[name], traces))}" for name, traces in there.items() if workloads[name].programs)
     metas = [trace.meta for traces in there.values() for trace in traces]
     kernels, recorders = (sorted({str(meta.get(key) or "unknown") for meta in metas}) for key in ("kernel", "pcstream_version"))
-    unseeded = [f"{workloads[name].unseeded} ({name})" for name in there if workloads[name].unseeded]
+    drawing: dict[str, list[str]] = {}
+    for name in there:
+        if workloads[name].unseeded:
+            drawing.setdefault(workloads[name].unseeded, []).append(name)
+    unseeded = [f"{program} ({', '.join(names)})" for program, names in drawing.items()]
     seeds = "the number of the recording, from 1 on" + (f"; without a seed: {', '.join(unseeded)}" if unseeded else "")
     return f"\nPrograms: {'; '.join(programs)}. Recorded by pcstream {', '.join(recorders)} on Linux {', '.join(kernels)}. Seeds: {seeds}.\n"
 
