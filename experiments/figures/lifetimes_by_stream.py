@@ -53,6 +53,7 @@ def quartiles(path: Path, rows: Sequence[Sequence[Any]]) -> None:
             axes.set_xticks(range(len(streams)), named, fontsize=6.5)
             axes.set_xlim(-0.6, 8.6)
             axes.set_yscale("log")
+            axes.minorticks_off()
             axes.set_title(f"{scheme}, {'discards' if discards == 'yes' else 'no discards'}", fontsize="medium")
     # Bars do not make room below them.
     grid.flat[0].set_ylim(bottom=0.7 * min(row[4] for row in rows if row[4] is not None))
