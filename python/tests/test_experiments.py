@@ -275,7 +275,7 @@ def test_a_commit_log_has_a_stream_by_the_names_of_its_files(lab: Any, monkeypat
     table = figure.make(lab)
     row = dict(zip(table.columns, table.rows[0], strict=True))
     device = pc.Device.profile("pm963-480g", gc="own", spare_factor=0.07).scaled()
-    settings = {"discard": False, "pack": 0.98, "set": {**dict.fromkeys(map("fstream.{}".format, figure.OPTIONS), False), "fstream.names": "*.sst"}}
+    settings: dict[str, Any] = {"discard": False, "pack": 0.98, "set": {**dict.fromkeys(map("fstream.{}".format, figure.OPTIONS), False), "fstream.names": "*.sst"}}
     (result,) = pc.simulate(pc.datasets.load("mixed"), "fstream", device, **settings)
     assert row["commit log"] == f"{result.waf:.3f}" != row["file system's kinds"]
     lab.write(table)
