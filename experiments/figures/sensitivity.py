@@ -17,7 +17,7 @@ import pcstream as pc
 from ..lab import DEVICE, INTERNAL, LEGACY, SPARE_FACTOR, Lab, Table
 from ..pictures import pyplot
 from ..summaries import Row, markdown, percent
-from .waf import PAPERS
+from .waf import AUTOSTREAM, PAPERS
 
 NAME = "sensitivity"
 ABOUT = "WAF over utilisation, superblock and streams"
@@ -26,14 +26,10 @@ SHARES = (0.6, 0.7, 0.8, 0.9, 0.98)
 SUPERBLOCKS = (0.25, 1.0, 2.0)
 #: S0 included.
 STREAMS = (4, 8, 16)
-#: Of AutoStream's readings, those that were the best of all for one of the workloads at 70 % or at 98 %, with 8 streams.
-READINGS = (
-    "autostream-mq", "autostream-mq:keeping-scaled", "autostream-sfr", "autostream-sfr:bluedbm", "autostream-sfr:decay-1m", "autostream-sfr:scaled",
-)  # fmt: skip
 #: Column, schemes of which the lowest counts, and device.
 COLUMNS = (
     ("baseline", ("baseline",), LEGACY),
-    ("autostream", READINGS, LEGACY),
+    ("autostream", AUTOSTREAM, LEGACY),
     ("manual", ("manual",), LEGACY),
     ("baseline, internal", ("baseline",), INTERNAL),
     ("manual, internal", ("manual",), INTERNAL),
@@ -64,7 +60,7 @@ def make(lab: Lab) -> Table:
     table.remarks.append(
         f"Device: {DEVICE} scaled, spare factor {SPARE_FACTOR:.0%}. Superblock: a multiple of that drive's, which is 0.23 % of the "
         "addresses. PCStream has internal streams; what it is compared with has none. The first recording of each workload. "
-        f"AutoStream is the best of {len(READINGS)} readings of its paper, chosen for each recording and point."
+        f"AutoStream is the best of {len(AUTOSTREAM)} readings of its paper, chosen for each recording and point."
     )
     for name, shown, paper in AGAINST:
         whole = {point: statistics.fmean(each.values()) for point, each in savings[name].items() if len(each) == len(found)}
