@@ -58,7 +58,7 @@ EXPERIMENTS = $(abspath $(or $(CARGO_TARGET_DIR),target))/python-venv
 experiments: wheel build
 	$(EXPERIMENTS)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
 	    $(abspath $(or $(CARGO_TARGET_DIR),target))/wheels/pcstream-*.whl
-	PCSTREAM_BINARY=$(abspath $(PCSTREAM)) $(EXPERIMENTS)/bin/python -m experiments $(if $(QUICK),--quick) $(if $(RECORDINGS),--recordings $(RECORDINGS)) $(if $(PUBLISH),--publish) $(if $(OUT),--out $(OUT)) $(or $(NAME),--list)
+	PCSTREAM_BINARY=$(abspath $(PCSTREAM)) $(EXPERIMENTS)/bin/python -m experiments $(if $(QUICK),--quick) $(if $(RECORDINGS),--recordings $(RECORDINGS)) $(if $(AGAIN),--again) $(if $(PUBLISH),--publish) $(if $(OUT),--out $(OUT)) $(or $(NAME),--list)
 
 format-check:
 	cargo fmt --all --check

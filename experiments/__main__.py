@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pcstream as pc
 
-from . import published
+from . import published, saved
 from .figures import FIGURES
-from .lab import Lab
+from .lab import Lab, publish
 from .workloads import all_of
 
 
@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("experiments/out"), help="recordings and results (default: %(default)s)")
     parser.add_argument("--recordings", type=int, default=0, help="of each workload (default: 1 with --quick, else 3)")
     parser.add_argument("--recorded", action="store_true", help="record nothing: take the recordings that there are")
+    parser.add_argument("--again", action="store_true", help="make figures again whose saved result has the same build, code and recordings")
     parser.add_argument("--publish", action="store_true", help="copy whole results to docs/results, and renew its tables")
     args = parser.parse_args()
     # What is mounted is unmounted, as after Ctrl-C.
@@ -50,6 +51,12 @@ def main() -> int:
     for name in names:
         began = time.monotonic()
         try:
+            kept = None if args.again else saved.keep(lab, name)
+            if kept is not None:
+                print(f"{kept}: kept")
+                if args.publish:
+                    publish(kept.with_suffix(".csv"))
+                continue
             path = lab.write(FIGURES[name].make(lab))
             print(f"{path}: {time.monotonic() - began:.0f} s")
         except (pc.Error, OSError) as error:

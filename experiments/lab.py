@@ -12,12 +12,9 @@ import importlib.util
 import json
 import os
 import shlex
-import platform
 import shutil
 import statistics
-import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +24,7 @@ from typing import Any
 import pcstream as pc
 from pcstream._record import failure_of
 
-from . import manual
+from . import manual, provenance, saved
 from .summaries import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,6 +63,10 @@ class Workload:
     options: tuple[str, ...] = ()
     #: What its scripts compile.
     sources: tuple[Path, ...] = ()
+    #: Names of programs whose versions count, and for each the command that prints it.
+    programs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    #: Which of them draws without a seed; all else has the number of the recording as its seed.
+    unseeded: str = ""
 
     def missing(self) -> list[str]:
         """Programs, files and modules that it needs and this machine lacks."""
@@ -136,8 +137,8 @@ class Lab:
         self.workloads = workloads
         #: Whether recordings that are missing are made.
         self.may_record = may_record
-        #: How many recordings of each workload the current table has.
-        self.used: dict[str, int] = {}
+        #: Recordings of each workload that the current table has.
+        self.used: dict[str, list[pc.Trace]] = {}
         #: What is missing in the results, and why.
         self.left_out: dict[str, str] = {}
         #: What recordings of the current table lack, and what schemes dropped.
@@ -149,14 +150,14 @@ class Lab:
         #: Results that figures share, and their losses, by recording and options.
         self.kept: dict[str, tuple[pc.Results, list[str]]] = {}
         #: Of the code that runs: the checkout may change meanwhile.
-        self.commit = commit()
+        self.commit = provenance.commit(ROOT)
         #: Whether results go to ``docs/results``, too.
         self.publishes = False
 
     def traces(self, name: str) -> list[pc.Trace]:
         """All recordings of a workload whose command succeeded; none if it cannot run here. What is left out is said."""
         found = [trace for trace in self._traces(name) if self._succeeded(trace)]
-        self.used[name] = len(found)
+        self.used[name] = found
         return found
 
     def _succeeded(self, trace: pc.Trace) -> bool:
@@ -169,8 +170,7 @@ class Lab:
     def _traces(self, name: str) -> list[pc.Trace]:
         workload = self.workloads[name]
         if not self.may_record:
-            recorded = [self._recorded(workload, number) for number in range(1, self.recordings + 1)]
-            found = [trace for trace in recorded if trace is not None]
+            found = self._found(workload)
             if not found:
                 self.leave_out(name, "there is no recording")
             return found
@@ -186,6 +186,14 @@ class Lab:
             print(error, file=sys.stderr)
             self.leave_out(name, f"failed: {str(error).splitlines()[-1]}")
             return []
+
+    def _found(self, workload: Workload) -> list[pc.Trace]:
+        found = (self._recorded(workload, number) for number in range(1, self.recordings + 1))
+        return [trace for trace in found if trace is not None]
+
+    def recorded(self, name: str) -> list[pc.Trace]:
+        """Recordings of a workload that there are already, and whose command succeeded."""
+        return [trace for trace in self._found(self.workloads[name]) if self._succeeded(trace)]
 
     def leave_out(self, name: str, why: str) -> None:
         """Says once that something is missing in the results."""
@@ -211,7 +219,7 @@ class Lab:
         path = self._path(workload, number)
         kept = manual.kept(path)
         shutil.rmtree(kept, ignore_errors=True)
-        (kept if any("{kept}" in word for word in workload.command) else path.parent).mkdir(parents=True, exist_ok=True)
+        provenance.keep_versions(workload, path)
         print(f"{workload.name}: recording {number} of {self.recordings}", file=sys.stderr)
         options = ["--fill", str(workload.fill), "--fs", workload.fs, "--quiet", *workload.options]
         with warnings.catch_warnings(record=True) as caught:
@@ -298,40 +306,35 @@ class Lab:
         path = folder / f"{table.name}.md"
         missing = [f"{name}: {why}." for name, why in self.left_out.items()]
         left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
-        absent = [name for name, count in self.used.items() if not count]
-        provenance = self.provenance()
-        said = self.said_of_manual() + self.said_of_losses() + left_out
-        text = table.markdown() + said + f"\n{provenance}\n"
+        absent = [name for name, traces in self.used.items() if not traces]
+        programs = provenance.said_of_programs(self.workloads, self.used)
+        parts = saved.made_of(self)
+        made = self.provenance()
+        said = self.said_of_manual() + self.said_of_losses() + left_out + programs
+        text = table.markdown() + said + f"\n{made}\n"
         if not table.rows and has_rows(path.with_suffix(".csv")):
             why = " ".join(missing) or "its workloads gave none."
             print(f"{table.name}: no rows, so {path} stays as it was. {why}", file=sys.stderr)
             return path
+        saved.file_of(self, table.name).unlink(missing_ok=True)
         path.write_text(text)
         lacks = f"Lacks: {', '.join(absent)}.\n" if absent else ""
-        path.with_suffix(".txt").write_text(f"{provenance}\n{lacks}{table.below()}{said}")
+        path.with_suffix(".txt").write_text(f"{made}\n{lacks}{table.below()}{said}")
         with path.with_suffix(".csv").open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
             table.picture(path.with_suffix(".svg"))
+        if table.rows:
+            saved.file_of(self, table.name).write_text(json.dumps(parts, indent=4) + "\n")
         if self.publishes:
             publish(path.with_suffix(".csv"))
         return path
 
     def provenance(self) -> str:
-        """What made a result: versions, machine, mode, how many recordings of each workload, day."""
-        mode = "quick" if self.quick else "full"
-        recordings = ", ".join(f"{name} {count}" for name, count in self.used.items() if count)
+        """What made a result since this was last asked."""
+        said = provenance.sentence(self.commit, self.quick, self.used)
         self.used.clear()
-        return (
-            f"pcstream {pc.__version__}, commit {self.commit}, Linux {platform.release()}, {os.cpu_count()} processors, {mode} sizes, "
-            f"recordings: {recordings or 'none'}, {time.strftime('%Y-%m-%d')}."
-        )
-
-
-def commit() -> str:
-    """That of this checkout."""
-    found = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
+        return said
 
 
 def has_rows(table: Path) -> bool:
@@ -339,26 +342,26 @@ def has_rows(table: Path) -> bool:
     return table.is_file() and len(table.read_text().splitlines()) > 1
 
 
-def publish(saved: Path) -> bool:
+def publish(result: Path) -> bool:
     """Copies the rows of a whole result, and what made it, to ``docs/results/data``, and its picture where one is published."""
-    why = unfit(saved)
+    why = unfit(result)
     if why:
-        print(f"{saved.stem}: not published, because {why}", file=sys.stderr)
+        print(f"{result.stem}: not published, because {why}", file=sys.stderr)
         return False
     data = RESULTS / "data"
     data.mkdir(exist_ok=True)
-    for file in (saved, saved.with_suffix(".txt")):
+    for file in (result, result.with_suffix(".txt")):
         shutil.copy(file, data)
-    if (RESULTS / f"{saved.stem}.svg").exists():
-        shutil.copy(saved.with_suffix(".svg"), RESULTS)
+    if (RESULTS / f"{result.stem}.svg").exists():
+        shutil.copy(result.with_suffix(".svg"), RESULTS)
     return True
 
 
-def unfit(saved: Path) -> str:
-    """Why a result cannot be published; nothing if it can. ``saved``: its rows, beside which are the other files."""
-    made, picture = saved.with_suffix(".txt"), saved.with_suffix(".svg")
-    if not has_rows(saved) or not made.is_file():
-        return f"there are no rows in {saved}, or no {made.name} beside it"
+def unfit(result: Path) -> str:
+    """Why a result cannot be published; nothing if it can. ``result``: its rows, beside which are the other files."""
+    made, picture = result.with_suffix(".txt"), result.with_suffix(".svg")
+    if not has_rows(result) or not made.is_file():
+        return f"there are no rows in {result}, or no {made.name} beside it"
     provenance, *others = made.read_text().splitlines()
     lacks = next((line for line in others if line.startswith("Lacks: ")), "")
     if lacks:
@@ -386,72 +389,3 @@ def conditions(utilisation: float = UTILISATION, spare_factor: float | None = SP
 def capacities(results: pc.Results, trace: pc.Trace) -> float:
     """How many times the device's capacity the run wrote."""
     return float(trace.meta["totals"]["host_pages"]) / float(results.device["logical_pages"])
-
-
-def pyplot() -> Any:
-    """matplotlib without a screen; letters stay letters, which keeps pictures small."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plots
-
-    plots.rcParams["svg.fonttype"] = "none"
-    plots.rcParams["svg.hashsalt"] = "pcstream"
-    return plots
-
-
-def bars(path: Path, groups: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str) -> None:
-    """Grouped bars that begin at 1, where nothing is copied."""
-    plots = pyplot()
-    figure, axes = plots.subplots(figsize=(3 + min(1.2, 8 / len(groups)) * len(groups), 3.2), layout="constrained")
-    width = 0.8 / len(series)
-    for place, (name, values) in enumerate(series.items()):
-        left = [at + (place - (len(series) - 1) / 2) * width for at in range(len(groups))]
-        axes.bar(left, [(value or 1) - 1 for value in values], width, bottom=1, label=name)
-    # With many groups names touch unless they are small.
-    axes.set_xticks(range(len(groups)), groups, fontsize="small" if len(groups) < 9 else "x-small")
-    axes.set_ylabel(label)
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
-    figure.savefig(path)
-    plots.close(figure)
-
-
-def curves(path: Path, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x: str, y: str) -> None:
-    """Lines through points."""
-    plots = pyplot()
-    figure, axes = plots.subplots(figsize=(8, 3.6), layout="constrained")
-    for at, (name, (xs, ys)) in enumerate(lines.items()):
-        axes.plot(xs, ys, marker="o", markersize=3, label=name, linestyle="--" if at % 2 else "-", color=f"C{at // 2}")
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
-    figure.savefig(path)
-    plots.close(figure)
-
-
-def panels(
-    path: Path, lines: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]], ticks: Sequence[float], x: str, y: str
-) -> None:
-    """A panel for each workload, with the same lines in each; lines whose name ends in "no discards" are dashed.
-
-    ``ticks``: places on the x axis that are named.
-    """
-    plots = pyplot()
-    across = 4
-    rows = -(-len(lines) // across)
-    figure, grid = plots.subplots(rows, across, figsize=(10, 2.6 * rows), sharex=True, squeeze=False, layout="constrained")
-    for axes in grid.flat[len(lines) :]:
-        axes.set_visible(False)
-    for axes, (name, drawn) in zip(grid.flat, lines.items(), strict=False):
-        for at, (label, (xs, ys)) in enumerate(drawn.items()):
-            dashed = "--" if label.endswith("no discards") else "-"
-            axes.plot(xs, ys, marker="o", markersize=2.5, linestyle=dashed, color=f"C{at % 2}", label=label)
-        axes.set_title(name, fontsize="medium")
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.set_ylim(1, max(1.2, axes.get_ylim()[1]))
-    figure.supxlabel(x, fontsize="medium")
-    figure.supylabel(y, fontsize="medium")
-    handles, labels = grid.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize="small")
-    figure.savefig(path)
-    plots.close(figure)

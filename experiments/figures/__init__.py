@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import (
     activities,
     chunks,
+    commit_log,
     cpu,
     fstream,
     internal_streams,
@@ -28,7 +29,7 @@ from . import (
 
 MODULES = (
     activities, levels, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu,
-    utilisation, kinds_of_writes, fstream, chunks, sensitivity, mqsim,
+    utilisation, kinds_of_writes, fstream, commit_log, chunks, sensitivity, mqsim,
 )  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}

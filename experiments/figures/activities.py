@@ -14,7 +14,8 @@ import numpy as np
 
 import pcstream as pc
 
-from ..lab import Lab, Table, pyplot
+from ..lab import Lab, Table
+from ..pictures import pyplot
 
 NAME = "fast19-fig4"
 ABOUT = "lifetimes by address and by call path (also Fig. 1)"

@@ -6,10 +6,12 @@ it keeps lifetimes by pages, and ``pcstream-paper`` by chunks in proportion. So 
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from ..fullness import BY_LIVE_DATA, filled
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, conditions, spread
+from ..pictures import bars
 from ..summaries import LABELS, Row, markdown, mean
 from .waf import PAPERS, lowest
 
@@ -22,6 +24,15 @@ SCHEMES = ("autostream-mq", "autostream-sfr")
 #: What else differs between public descriptions.
 READINGS = ("autostream-mq", "autostream-mq:keeping", "autostream-mq:halving", "autostream-sfr")
 OTHERS = (("pcstream-paper", INTERNAL), ("pcstream", INTERNAL))
+#: What the picture calls the columns of WAF, in their order.
+DRAWN = (
+    "AutoStream, 1 MiB",
+    "AutoStream, in proportion",
+    "AutoStream, 1 MiB, internal streams",
+    "AutoStream, in proportion, internal",
+    "pcstream-paper, internal",
+    "PCStream, internal",
+)
 #: Columns of the table in ``docs/results``, and ours.
 SUMMARY = (
     ("1 MiB", "1 MiB"),
@@ -38,6 +49,7 @@ def make(lab: Lab) -> Table:
     chunks = [f"{chunk}{where}" for where in ("", ", internal") for chunk in ("1 MiB", "in proportion")]
     columns = ("workload", "discards", "superblock, KiB", *chunks, *(f"{scheme}, internal" for scheme, _ in OTHERS))
     table = Table(NAME, "AutoStream by size of its chunks", columns)
+    means: dict[str, list[float]] = {}
     for discard, said in reversed(DISCARDS):
         for name in WORKLOADS:
             rows: list[list[float]] = []
@@ -51,10 +63,14 @@ def make(lab: Lab) -> Table:
             if rows:
                 size = "-".join(map(str, sorted({min(superblocks), max(superblocks)})))
                 table.rows.append((name, said, size, *(spread(column) for column in zip(*rows, strict=True))))
+            if rows and not discard:
+                means[name] = [statistics.fmean(column) for column in zip(*rows, strict=True)]
     table.remarks.append(
         f"{conditions()} {BY_LIVE_DATA} AutoStream is the best of {len(READINGS)} readings of its paper, chosen for each recording. In "
         "proportion: 1/1049 superblock, at least a page. Means of recordings, in brackets the least and the greatest."
     )
+    series: dict[str, list[float | None]] = {label: [row[at] for row in means.values()] for at, label in enumerate(DRAWN)}
+    table.picture = lambda path: bars(path, [name.replace("-", "\n", 1) for name in means], series, "WAF without discards")
     return table
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import statistics
 from typing import NamedTuple
 
-from ..lab import LEGACY, UTILISATION, Lab, Table, bars, spread
+from ..lab import LEGACY, UTILISATION, Lab, Table, spread
+from ..pictures import bars
 
 NAME = "fast18-fig5"
 ABOUT = "WAF and IOPS by FStream's options, varmail and fileserver"

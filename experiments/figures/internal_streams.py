@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Sequence
 
 from ..fullness import BY_LIVE_DATA
-from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, bars, conditions, spread
+from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, conditions, spread
+from ..pictures import bars
 from ..summaries import Row, markdown, percent
 from ..summaries import mean as mean_of
 from .waf import COLUMNS, PAPERS, lowest, simulated

@@ -12,7 +12,8 @@ import statistics
 import pcstream as pc
 
 from ..fullness import BY_LIVE_DATA
-from ..lab import DISCARDS, Lab, Table, bars, conditions, spread
+from ..lab import DISCARDS, Lab, Table, conditions, spread
+from ..pictures import bars
 from .waf import AUTOSTREAM, COLUMNS, PAPERS, WORKLOADS, simulated
 
 NAME = "fast19-fig9"

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pcstream as pc
 
-from ..lab import Lab, Table, pyplot
+from ..lab import Lab, Table
+from ..pictures import pyplot
 
 NAME = "fast18-table3"
 ABOUT = "kinds of writes of varmail and fileserver, by file system"

@@ -17,7 +17,8 @@ import numpy as np
 import pcstream as pc
 
 from .. import manual
-from ..lab import Lab, Table, pyplot
+from ..lab import Lab, Table
+from ..pictures import pyplot
 from .activities import Lives, between, lifetimes
 
 NAME = "fast19-fig6"

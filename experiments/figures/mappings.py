@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import pcstream as pc
 
 from ..fullness import BY_LIVE_DATA, filled
-from ..lab import LEGACY, Lab, Table, conditions, pyplot, spread
+from ..lab import LEGACY, Lab, Table, conditions, spread
+from ..pictures import pyplot
 
 NAME = "hotstorage14-fig3"
 ABOUT = "WAF, throughput over time and latency by mapping, Cassandra"

@@ -21,7 +21,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pcstream as pc
 
-from ..lab import Lab, Table, curves
+from ..lab import Lab, Table
+from ..pictures import curves
 
 NAME = "mqsim"
 ABOUT = "the timing model beside MQSim: reads and writes at low and high load (needs MQSIM=DIR)"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 
-from ..lab import INTERNAL, LEGACY, Lab, Table, conditions, curves
+from ..lab import INTERNAL, LEGACY, Lab, Table, conditions
+from ..pictures import curves
 
 NAME = "fast19-fig2"
 ABOUT = "IOPS and WAF over the number of streams"

@@ -7,8 +7,11 @@ cannot matter to them. What matters is how many contexts a workload has.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ..lab import INTERNAL, Lab, Table, conditions, spread
+from ..pictures import pyplot
 from ..workloads import gcc
 
 NAME = "fast19-fig13"
@@ -21,6 +24,7 @@ PAPER = {"none": 16, "4 KB": 12, "360 KB": 9}
 def make(lab: Lab) -> Table:
     """A row for each workload and size."""
     table = Table(NAME, "FAST'19 Fig. 13: the effect of the PC attribute table", ("workload", "table", "on S0", "WAF", "paper, on S0"))
+    drawn: dict[str, list[float]] = {}
     for name in WORKLOADS:
         traces = lab.traces(name)
         if not traces:
@@ -29,10 +33,31 @@ def make(lab: Lab) -> Table:
             (label, [once(lab, trace, size) for trace in traces]) for label, size in SIZES
         ]:
             paper = f"{PAPER[size]} %" if name == "gcc" and size in PAPER else None
-            share = f"{statistics.fmean(run[0] for run in runs):.1%}"
-            table.rows.append((name, size, share, spread([run[1] for run in runs]), paper))
+            share = statistics.fmean(run[0] for run in runs)
+            drawn.setdefault(name, []).append(100 * share)
+            table.rows.append((name, size, f"{share:.1%}", spread([run[1] for run in runs]), paper))
     table.remarks.append('"none" is the scheme pcstream-forget: the table is emptied when a build ends. No discards. ' + conditions())
+    table.picture = lambda path: shares(path, drawn)
     return table
+
+
+def shares(path: Path, drawn: Mapping[str, Sequence[float]]) -> None:
+    """The share on S0, a group of bars for each workload, and the paper's numbers of GCC."""
+    plots = pyplot()
+    figure, axes = plots.subplots(figsize=(7, 3.4), layout="constrained")
+    sizes = ["none", *(size for size, _ in SIZES)]
+    width = 0.8 / len(sizes)
+    for place, size in enumerate(sizes):
+        shift = (place - (len(sizes) - 1) / 2) * width
+        axes.bar([at + shift for at in range(len(drawn))], [values[place] for values in drawn.values()], width, label=f"table: {size}")
+        if size in PAPER and "gcc" in drawn:
+            said = None if place else "paper, GCC"
+            axes.plot(list(drawn).index("gcc") + shift, PAPER[size], "D", color="black", markersize=5, label=said)
+    axes.set_xticks(range(len(drawn)), list(drawn))
+    axes.set_ylabel("% of pages on S0")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    figure.savefig(path)
+    plots.close(figure)
 
 
 def once(lab: Lab, trace: object, size: int | None) -> tuple[float, float]:

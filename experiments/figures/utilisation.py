@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import pcstream as pc
 
 from ..fullness import filled
-from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, panels, spread
+from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, spread
+from ..pictures import panels
 from ..summaries import LABELS, Row, markdown, mean
 from .waf import ORACLES, lowest
 

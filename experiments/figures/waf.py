@@ -15,7 +15,8 @@ from typing import TypeAlias
 import pcstream as pc
 
 from ..fullness import BY_LIVE_DATA, filled
-from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, bars, capacities, conditions, spread
+from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, capacities, conditions, spread
+from ..pictures import bars
 from ..summaries import LABELS, Row, markdown, mean
 
 NAME = "fast19-fig10"

@@ -16,4 +16,6 @@ def workloads(quick: bool) -> list[Workload]:
     """In quick size 27 MB of data on 160 MiB, in full size 125 MB on 640 MiB; the log is about twice as long."""
     command = ycsb.command("je", "{}/je", quick)
     size = "160M" if quick else "640M"
-    return [Workload("berkeleydb", "Berkeley DB Java Edition, YCSB A", command, size, 0.2, NEEDS, sources=ycsb.SOURCES)]
+    programs = (ycsb.BERKELEYDB, ycsb.YCSB, ycsb.JAVA)
+    about = "Berkeley DB Java Edition, YCSB A"
+    return [Workload("berkeleydb", about, command, size, 0.2, NEEDS, sources=ycsb.SOURCES, programs=programs, unseeded="YCSB")]

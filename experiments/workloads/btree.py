@@ -8,6 +8,8 @@ from pathlib import Path
 from ..lab import Workload
 
 DRIVER = str(Path(__file__).resolve().parent / "lmdb_updates.py")
+#: The library that Python's module has.
+PROGRAMS = (("LMDB", (sys.executable, "-c", "import lmdb; print(*lmdb.version(), sep='.')")),)
 
 
 def workloads(quick: bool) -> list[Workload]:
@@ -16,4 +18,4 @@ def workloads(quick: bool) -> list[Workload]:
     command = (
         sys.executable, DRIVER, "{}", "--rows", str(rows), "--transactions", str(transactions), "--seed", "{number}",
     )  # fmt: skip
-    return [Workload("lmdb", "LMDB, random updates of a B-tree", command, size, 0.3, (), modules=("lmdb",))]
+    return [Workload("lmdb", "LMDB, random updates of a B-tree", command, size, 0.3, (), modules=("lmdb",), programs=PROGRAMS)]

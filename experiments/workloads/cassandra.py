@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..lab import Workload
+from . import ycsb
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The load.
@@ -23,4 +24,6 @@ def workloads(quick: bool) -> list[Workload]:
         "env", "DATA={}/cassandra", f"COMMITLOG={log}", "AGENT=threads", str(ROOT / "jvm" / "cassandra"), "ycsb-a",
         str(ROOT / "experiments" / "out" / "cassandra"), str(rows), str(rows * 30), "{number}",
     )  # fmt: skip
-    return [Workload("cassandra", "Cassandra 5, YCSB A", command, size, 0.02, ("java", "javac", "mvn"), sources=SOURCES)]
+    programs = (("Cassandra", ("sed", "-n", "s/^version=//p", str(ROOT / "jvm" / "cassandra"))), ycsb.JAVA)
+    needs = ("java", "javac", "mvn")
+    return [Workload("cassandra", "Cassandra 5, YCSB A", command, size, 0.02, needs, sources=SOURCES, programs=programs)]

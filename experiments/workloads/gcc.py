@@ -34,7 +34,14 @@ def needs(quick: bool) -> tuple[str, ...]:
     return ("gcc",) if quick else KERNEL
 
 
+def programs(quick: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What :func:`command` runs, and the sources that it builds: their version is that of Debian's package."""
+    compiler = ("GCC", ("gcc", "-dumpfullversion"))
+    sources = ("sources of Linux", ("dpkg-query", "--show", "--showformat=${Version}", "linux-source"))
+    return (compiler,) if quick else (compiler, sources)
+
+
 def workloads(quick: bool) -> list[Workload]:
     """In quick size 24 files are built 12 times on 32 MiB, in full size a kernel of 470 files (40 MB built) 30 times on 128 MiB."""
     about = f"GCC: {'24 files, 12' if quick else 'a Linux kernel, 30'} builds, a random third changed before each"
-    return [Workload("gcc", about, command(quick), "32M" if quick else "128M", 0.6 if quick else 0.5, needs(quick))]
+    return [Workload("gcc", about, command(quick), "32M" if quick else "128M", 0.6 if quick else 0.5, needs(quick), programs=programs(quick))]

@@ -17,5 +17,6 @@ def workloads(quick: bool) -> list[Workload]:
         sys.executable, DRIVER, "{}", "--rows", str(rows), "--transactions", str(transactions), "--buffers", str(buffers),
         "--seed", "{number}",
     )  # fmt: skip
-    programs = ("mariadbd", "mariadb-install-db", "sysbench")
-    return [Workload("mariadb", "MariaDB, sysbench's oltp_write_only", command, size, 0.1, programs)]
+    needs = ("mariadbd", "mariadb-install-db", "sysbench")
+    versions = (("MariaDB", ("mariadbd", "--no-defaults", "--version")), ("sysbench", ("sysbench", "--version")))
+    return [Workload("mariadb", "MariaDB, sysbench's oltp_write_only", command, size, 0.1, needs, programs=versions)]

@@ -38,7 +38,8 @@ def workloads(quick: bool) -> list[Workload]:
         first, second = rocksdb.ycsb_a(quick, 240_000, target=300), sqlite.command(quick, "delete", 8_000, rate=10)
     (one, one_fill), (two, two_fill) = (("256M", 0.6), ("128M", 0.5)) if quick else (("832M", 0.5), ("320M", 0.4))
     needs = (*ycsb.NEEDS, *gcc.needs(quick))
+    builds = gcc.programs(quick)
     return [
-        Workload("mixed1", "RocksDB (YCSB A) and GCC at once", together(first, build), one, one_fill, needs, sources=ycsb.SOURCES),
-        Workload("mixed2", "SQLite (TPC-C) and GCC at once", together(second, build), two, two_fill, gcc.needs(quick)),
+        Workload("mixed1", "RocksDB (YCSB A) and GCC at once", together(first, build), one, one_fill, needs, sources=ycsb.SOURCES, programs=(*rocksdb.PROGRAMS, *builds), unseeded="YCSB"),
+        Workload("mixed2", "SQLite (TPC-C) and GCC at once", together(second, build), two, two_fill, gcc.needs(quick), programs=(sqlite.PROGRAM, *builds)),
     ]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from ..lab import Workload
 from . import ycsb
 
+PROGRAMS = (ycsb.ROCKSDB, ycsb.YCSB, ycsb.JAVA)
+DB_BENCH = (("RocksDB", ("db_bench", "--version")),)
 #: Runs a command, and keeps the LOG of the database.
 KEEP = 'kept=$1; database=$2; shift 2; "$@" && cp "$database"/LOG* "$kept"'
 
@@ -40,6 +42,6 @@ def workloads(quick: bool) -> list[Workload]:
     """In quick size 27 MB of data on 192 MiB, in full size 125 MB on 768 MiB."""
     size = "192M" if quick else "768M"
     return [
-        Workload("rocksdb", "RocksDB, YCSB A", ycsb_a(quick), size, 0.35, ycsb.NEEDS, sources=ycsb.SOURCES),
-        Workload("rocksdb-bench", "RocksDB, db_bench: keys drawn evenly", db_bench(quick), size, 0.35, ("db_bench",)),
+        Workload("rocksdb", "RocksDB, YCSB A", ycsb_a(quick), size, 0.35, ycsb.NEEDS, sources=ycsb.SOURCES, programs=PROGRAMS, unseeded="YCSB"),
+        Workload("rocksdb-bench", "RocksDB, db_bench: keys drawn evenly", db_bench(quick), size, 0.35, ("db_bench",), programs=DB_BENCH),
     ]

@@ -24,6 +24,8 @@ FILES = 0.15
 MEAN = 16 << 10
 #: Of the files' bytes, what is written from one writeback to the next.
 WRITEBACK = 1 / 36
+#: It runs the driver.
+PROGRAMS = (("Python", (sys.executable, "--version")),)
 #: Workload, file system, and how often its journal is committed for each writeback.
 SERVERS = (
     ("varmail", "ext4", 6),
@@ -46,5 +48,5 @@ def workloads(quick: bool) -> list[Workload]:
             sys.executable, DRIVER, "{}", kind, "--files", str(files // MEAN), "--mean", str(MEAN), "--writes",
             str(6 * free), "--writeback", str(int(files * WRITEBACK)), "--commits", str(commits), "--seed", "{number}",
         )  # fmt: skip
-        made.append(Workload(f"{kind}-{fs}", f"filebench's {kind}", command, f"{size // MIB}M", FILL, (), fs))
+        made.append(Workload(f"{kind}-{fs}", f"filebench's {kind}", command, f"{size // MIB}M", FILL, (), fs, programs=PROGRAMS))
     return made

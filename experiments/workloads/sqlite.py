@@ -8,6 +8,8 @@ from pathlib import Path
 from ..lab import Workload
 
 DRIVER = str(Path(__file__).resolve().parent / "tpcc.py")
+#: The library that Python has.
+PROGRAM = ("SQLite", (sys.executable, "-c", "import sqlite3; print(sqlite3.sqlite_version)"))
 
 
 def command(quick: bool, journal: str, transactions: int | None = None, rate: int | None = None) -> tuple[str, ...]:
@@ -28,6 +30,6 @@ def workloads(quick: bool) -> list[Workload]:
         ("sqlite-wal", "wal", "write-ahead log", "64M" if quick else "256M", 0.15),
     )
     return [
-        Workload(name, f"SQLite, TPC-C, {about}", command(quick, journal), size, fill, ())
+        Workload(name, f"SQLite, TPC-C, {about}", command(quick, journal), size, fill, (), programs=(PROGRAM,))
         for name, journal, about, size, fill in journals
     ]

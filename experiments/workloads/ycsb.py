@@ -16,6 +16,13 @@ DIRECTORY = ROOT / "experiments" / "out" / "ycsb"
 SOURCES = tuple(sorted((ROOT / "jvm" / "src" / "ycsb").rglob("*.java")))
 
 
+#: What the script states, and Java.
+YCSB = ("YCSB", ("sed", "-n", "s/^core=//p", str(ROOT / "jvm" / "ycsb")))
+ROCKSDB = ("RocksDB", ("sed", "-n", "s/^rocksdb=//p", str(ROOT / "jvm" / "ycsb")))
+BERKELEYDB = ("Berkeley DB", ("sed", "-n", "s/^je=//p", str(ROOT / "jvm" / "ycsb")))
+JAVA = ("Java", ("java", "--version"))
+
+
 def records(quick: bool) -> int:
     """27 MB of data in quick size, 125 MB in full size."""
     return 25_000 if quick else 115_000

@@ -76,7 +76,7 @@ def test_without_recordings_earlier_results_stay(
     figure = experiments.FIGURES["fast19-fig10"]
     path = lab.write(figure.make(lab))
     earlier = {file: file.read_bytes() for file in path.parent.iterdir()}
-    assert len(earlier) == 4
+    assert len(earlier) == 5
     without = type(lab)(lab.out, True, 1, lab.workloads, may_record=False)
     capsys.readouterr()
     assert without.write(figure.make(without)) == path
@@ -266,6 +266,20 @@ def test_fstream_is_simulated_on_the_device_of_the_recording(experiments: Any, l
     found = pc.simulate(trace, ["baseline", "fstream"], device, discard=False)
     assert row["baseline"] == f"{found['baseline'].waf:.3f}"
     assert row["all"] == f"{found['fstream'].waf:.3f}"
+
+
+def test_a_commit_log_has_a_stream_by_the_names_of_its_files(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = importlib.import_module("experiments.figures.commit_log")
+    # The sample that stands for Cassandra has tables of RocksDB.
+    monkeypatch.setattr(figure, "COLUMNS", tuple((name, given and {**given, "fstream.names": "*.sst"}) for name, given in figure.COLUMNS))
+    table = figure.make(lab)
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    device = pc.Device.profile("pm963-480g", gc="own", spare_factor=0.07).scaled()
+    settings: dict[str, Any] = {"discard": False, "pack": 0.98, "set": {**dict.fromkeys(map("fstream.{}".format, figure.OPTIONS), False), "fstream.names": "*.sst"}}
+    (result,) = pc.simulate(pc.datasets.load("mixed"), "fstream", device, **settings)
+    assert row["commit log"] == f"{result.waf:.3f}" != row["file system's kinds"]
+    lab.write(table)
+    assert (lab.out / "results" / "fast18-cassandra.svg").exists()
 
 
 def test_file_systems_are_compared_by_their_time(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import pcstream as pc
+
 ROOT = Path(__file__).resolve().parents[2]
 #: A figure with a table in a document; where these tests need one.
 FIGURE = "fast19-fig12"
@@ -126,16 +128,17 @@ def test_a_picture_is_published_where_there_is_one(published: Any, results: Path
 
 def test_a_run_publishes_what_it_made_if_it_is_whole(published: Any, results: Path, tmp_path: Path) -> None:
     own = published.lab.Table("own", "Own", ("workload", "waf"), [("sqlite", 1.5)], ["The paper has 1.4."])
-    run = published.lab.Lab(tmp_path, False, 3, {})
-    run.publishes, run.used = True, {"sqlite": 3, "gcc": 0}
+    run = published.lab.Lab(tmp_path, False, 3, importlib.import_module("experiments.workloads").all_of(False))
+    trace = pc.datasets.load("sqlite")
+    run.publishes, run.used = True, {"sqlite": [trace] * 3, "gcc": []}
     saved = run.write(own).with_suffix(".txt")
-    assert saved.read_text().endswith("\nLacks: gcc.\n\nThe paper has 1.4.\n") and not (results / "data").exists()
-    run.used = {"sqlite": 3}
+    assert "\nLacks: gcc.\n\nThe paper has 1.4.\n" in saved.read_text() and not (results / "data").exists()
+    run.used = {"sqlite": [trace] * 3}
     run.write(own)
     assert (results / "data" / "own.csv").read_text() == "workload,waf\nsqlite,1.5\n"
     made = (results / "data" / "own.txt").read_text()
     assert f"commit {run.commit}, " in made and ", full sizes, recordings: sqlite 3, " in made and "Lacks" not in made
-    assert made.endswith("\n\nThe paper has 1.4.\n")
+    assert "\n\nThe paper has 1.4.\n\nPrograms: sqlite: SQLite version unknown. Recorded by " in made
 
 
 def test_saved_results_are_published(published: Any, results: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,14 +206,16 @@ def test_the_table_of_chunks_has_no_discards(published: Any) -> None:
 
 def test_the_table_of_savings_is_over_all_workloads(published: Any) -> None:
     figure = published.FIGURES["sensitivity"]
-    columns = ("workload", "utilisation", "superblock", "streams", "baseline", "pcstream")
+    columns = ("workload", "utilisation", "superblock", "streams", "baseline", "autostream", "pcstream")
     rows = rows_of(
         columns,
-        ("gcc", "98%", "0.25", "4", "2.0", "1.0"),
-        ("sqlite", "98%", "0.25", "4", "2.0", "2.01"),
-        ("gcc", "98%", "0.25", "8", "2.0", "0.5"),
-        ("gcc", "98%", "1", "4", "2.0", "1.0"),
+        ("gcc", "98%", "0.25", "4", "2.0", "1.25", "1.0"),
+        ("sqlite", "98%", "0.25", "4", "2.0", "2.01", "2.01"),
+        ("gcc", "98%", "0.25", "8", "2.0", "2.0", "0.5"),
+        ("gcc", "98%", "1", "4", "2.0", "1.25", "1.0"),
     )
     head, _, *lines = figure.summary(rows).splitlines()
-    assert head == "| utilisation | superblock x 0.25 | x 1 | x 2 |"
-    assert lines == [f"| {share} % | - | - | - |" for share in (60, 70, 80, 90)] + ["| 98 % | 25 % (0 to 50) | - | - |"]
+    assert head == "| utilisation | baseline: x 0.25 | x 1 | x 2 | AutoStream: x 0.25 | x 1 | x 2 |"
+    assert lines == [f"| {share} % | - | - | - | - | - | - |" for share in (60, 70, 80, 90)] + [
+        "| 98 % | 25 % (0 to 50) | - | - | 10 % (0 to 20) | - | - |"
+    ]

@@ -1,0 +1,65 @@
+"""What saved results were made of: a figure with the same is kept. So a call that was interrupted goes on where it ended.
+
+The same are: the package's build, the code of the experiments, sizes, and the recordings. A measurement has no recordings; its number
+of runs counts instead. ``NAME.made.json`` beside a result has all that, and is written last.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pcstream as pc
+
+if TYPE_CHECKING:
+    from .lab import Lab
+
+HERE = Path(__file__).resolve().parent
+
+
+@functools.cache
+def code() -> str:
+    """A digest of the experiments' Python."""
+    files = sorted(file for folder in (".", "figures", "workloads") for file in (HERE / folder).glob("*.py"))
+    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
+
+
+def file_of(lab: Lab, name: str) -> Path:
+    """Where it is said what a figure's saved result was made of."""
+    return lab.out / "results" / f"{name}.made.json"
+
+
+def parts(lab: Lab, recordings: dict[str, list[str]], losses: bool) -> dict[str, Any]:
+    """What a result depends on. ``recordings``: ids of traces by workload; ``losses``: whether a table says some."""
+    runs = None if recordings else lab.recordings
+    return {"build": pc.__version__, "code": code(), "quick": lab.quick, "runs": runs, "recordings": recordings, "losses": losses}
+
+
+def made_of(lab: Lab) -> dict[str, Any]:
+    """What the lab's current table is made of."""
+    return parts(lab, {name: [str(trace.meta["trace_id"]) for trace in traces] for name, traces in lab.used.items()}, bool(lab.losses))
+
+
+def keep(lab: Lab, name: str) -> Path | None:
+    """The saved result of a figure, if it would be made of the same again. What it lacks counts as left out."""
+    try:
+        made = json.loads(file_of(lab, name).read_text())
+        recordings = {workload: [str(trace.meta["trace_id"]) for trace in lab.recorded(workload)] for workload in made["recordings"]}
+        same: bool = made == parts(lab, recordings, made["losses"])
+    except (OSError, ValueError, KeyError):
+        return None
+    if not same or (lab.may_record and any(may_change(lab, workload, len(ids)) for workload, ids in recordings.items())):
+        return None
+    for workload, ids in recordings.items():
+        if not ids:
+            lab.leave_out(workload, f"not in {name}, which is kept")
+    lab.had_losses |= made["losses"]
+    return lab.out / "results" / f"{name}.md"
+
+
+def may_change(lab: Lab, workload: str, recordings: int) -> bool:
+    """Whether recording now would give a workload more recordings."""
+    return recordings < lab.recordings and not lab.workloads[workload].missing()
