@@ -15,7 +15,7 @@ pub fn over_utilisation(material: &Material) -> Figure {
     let Some(sweep) = material.by_utilisation else { return Figure::left_out(title) };
     let sentences = [
         Some("The same writes on drives with more or less flash. x: live data over all flash, when the drive was fullest.".to_owned()),
-        begins(&sweep.curves),
+        begins(&sweep.curves).map(|sentence| sentence.replacen("on", "On", 1)),
     ];
     Figure {
         title,
@@ -23,6 +23,11 @@ pub fn over_utilisation(material: &Material) -> Figure {
         svg: chart(title, sweep, "live data over flash", Quantity::Share),
         csv: numbers(sweep, "utilisation"),
     }
+}
+
+/// For a verdict that streams save little: from how full a drive on they save more.
+pub fn on_fuller_drives(sweep: &Sweep) -> Option<String> {
+    Some(format!("By how full the flash is (curve below): {}", begins(&sweep.curves)?))
 }
 
 /// Where streams of the host begin to save 5 % of what a drive with internal streams programs without them.
@@ -42,12 +47,12 @@ fn begins(curves: &[Curve]) -> Option<String> {
     let until_the_end = pairs.iter().rev().take_while(|(_, saved)| *saved >= 0.05).count();
     let end = percent(pairs.last()?.0);
     let where_ = match enough[..] {
-        [] => return Some(format!("On {drive}, pcstream saves less than 5 % {of_baseline}, up to {end}.")),
+        [] => return Some(format!("on {drive}, pcstream saves less than 5 % {of_baseline}, up to {end}.")),
         [first, ..] if until_the_end == enough.len() => format!("from {} on", percent(first)),
         [only] => format!("at {} alone", percent(only)),
         [first, .., last] => format!("at some points from {} to {} alone", percent(first), percent(last)),
     };
-    Some(format!("On {drive}, pcstream saves 5 % {of_baseline} {where_}."))
+    Some(format!("on {drive}, pcstream saves 5 % {of_baseline} {where_}."))
 }
 
 /// Why lines end early, if any does.
@@ -144,6 +149,9 @@ mod tests {
         let said = begins(&curves([1.0, 1.10, 1.49])).expect("both are there");
         assert!(said.ends_with("at 70 % alone."), "{said}");
         assert_eq!(begins(&curves([1.0; 3])[..1]), None);
+        let sweep = Sweep { curves: curves([1.0, 1.19, 1.4]).to_vec(), ..Sweep::default() };
+        let said = on_fuller_drives(&sweep).expect("both are there");
+        assert!(said.starts_with("By how full the flash is (curve below): on an SSD"), "{said}");
     }
 
     #[test]

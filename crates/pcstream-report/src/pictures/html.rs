@@ -11,7 +11,7 @@ use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 
 use super::svg::{STYLE, escaped};
-use super::{FIGURES, Figure, Material, Source, trace_name};
+use super::{FIGURES, Figure, Material, Source, curves, trace_name};
 use crate::call_paths::call_paths;
 use crate::contexts::called;
 use crate::csv;
@@ -48,7 +48,11 @@ pub fn page(material: &Material) -> String {
     );
     _ = writeln!(out, "<h1>{}</h1>", escaped(&title));
     out += &origin(material);
-    out += &verdict(&Verdict::of(simulation));
+    let mut judged = Verdict::of(simulation);
+    if matches!(judged.matters, Matters::No | Matters::Little) {
+        judged.sentences.extend(material.by_utilisation.and_then(curves::on_fuller_drives));
+    }
+    out += &verdict(&judged);
     for line in loss_lines(simulation) {
         _ = writeln!(out, "<p class=\"loss\">{}</p>", escaped(line.trim_start_matches("losses").trim()));
     }
