@@ -111,6 +111,15 @@ def test_watermarks_of_background_gc_are_an_axis(small: pc.Trace) -> None:
         pc.sweep(small, background_gc=[3, None])
 
 
+def test_several_gc_destinations_are_one_value_of_an_axis(small: pc.Trace) -> None:
+    def rows(axis: Any) -> pl.DataFrame:
+        return pc.sweep(small, "baseline", executor="here", gc=axis).to_polars()
+
+    found = rows([["own", "internal"], "shared"])
+    assert found["gc"].to_list() == ["own+internal", "own+internal", "shared"]
+    assert found.equals(rows([("own", "internal"), "shared"]))
+
+
 @pytest.mark.parametrize(
     "name,value,expected",
     [
@@ -122,9 +131,12 @@ def test_watermarks_of_background_gc_are_an_axis(small: pc.Trace) -> None:
         ("discard", np.True_, True),
         ("discard", [np.False_], False),
         ("victim", np.str_("fifo"), "fifo"),
+        ("gc", [["own", "internal"], "shared"], [("own", "internal"), "shared"]),
+        ("gc", np.array([["own", "internal"], ["shared", "own"]]), [("own", "internal"), ("shared", "own")]),
+        ("background_gc", [[8, 20], None], [(8, 20), None]),
     ],
 )
-def test_an_axis_takes_what_numpy_has(small: pc.Trace, name: str, value: Any, expected: Any) -> None:
+def test_an_axis_takes_what_numpy_and_lists_have(small: pc.Trace, name: str, value: Any, expected: Any) -> None:
     def points(axis: Any) -> list[tuple[Any, str]]:
         found = _sweep.grid([small], "baseline", pc.Device(gc="own"), {}, {name: axis}, kept=True)
         return [(point.axes, point.key()) for point in found]
@@ -265,6 +277,7 @@ class Cluster:
         (lambda t: pc.sweep(t, streams=[1], executor=Cluster()), "expected .* a dask.distributed.Client"),
         (lambda t: pc.sweep(t, streams=[1], options={"rules": "rocksdb"}, schemes="pcstream"), "rules rocksdb: manual, .* not in"),
         (lambda t: pc.sweep(t, streams=[0]), "1 to 255"),
+        (lambda t: pc.sweep(t, streams=[[1, 2]]), r"streams \(1, 2\): expected a whole number from 1 to 255"),
         (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),
         (lambda t: pc.sweep(t, options={"foo": 1}), "option 'foo': expected one of prefill"),
         (lambda t: pc.sweep(t, set=["pcstream.key=executable"]), "axis set .*: expected a mapping"),

@@ -393,7 +393,7 @@ def _values(name: str, axis: Any) -> list[Any]:
     axis = _check.plain(axis)
     one = isinstance(axis, (str, int, float)) or axis is None
     several = (axis,) if one else _check.several(f"axis {name}", axis, "a value or several")
-    values = [_check.plain(value) for value in several]
+    values = [_value(value) for value in several]
     if name == "background_gc" and values and all(isinstance(value, int) for value in values):
         # Numbers are one pair.
         values = [tuple(values)]
@@ -401,6 +401,12 @@ def _values(name: str, axis: Any) -> list[Any]:
         raise ArgumentError(f"axis {name} is empty: expected at least one value")
     # As a column, it is a number or none.
     return [None if name == "prefill" and value == "trace" else value for value in values]
+
+
+def _value(given: Any) -> Any:
+    """One value of an axis. Several that are one value, such as GC destinations, are a tuple, whatever they were given as."""
+    value = _check.plain(given)
+    return value if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else tuple(map(_value, value))
 
 
 def _settings(swept: Any, options: Mapping[str, Any]) -> dict[str, list[Any]]:
