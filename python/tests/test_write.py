@@ -88,6 +88,16 @@ def test_a_device_ends_with_the_last_page_used(events: Any, prefilled: int, page
         ({"lba": [1], "context": [1]}, {}, "column 'context' has 1 for event 0, but labels has 0 names"),
         ({"lba": [1], "file": [2]}, {"files": ["a"]}, "column 'file' has 2 for event 0, but files has 1 names"),
         ({"lba": [1, 2], "time_ns": [2, 1]}, {}, "column 'time_ns' has 1 for event 1, less than before"),
+        (
+            {"lba": [1, 2], "time_ns": [0, 2**62 + 1]},
+            {},
+            f"column 'time_ns' has {2**62 + 1} for event 1: expected 0 to {2**62}",
+        ),
+        (
+            {"lba": [1, 2], "file_page": np.array([0, 2**64 - 1], "u8")},
+            {},
+            f"column 'file_page' has {2**64 - 1} for event 1, which ends beyond any file: expected file_page + pages of at most",
+        ),
     ],
 )
 def test_what_is_no_trace_is_refused(events: Any, changes: dict[str, Any], message: str, tmp_path: Path) -> None:

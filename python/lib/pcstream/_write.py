@@ -32,6 +32,10 @@ TYPES = {
 NAMES = {"op": OPS, "kind": KINDS, "hint": HINTS}
 #: Of a device.
 MOST_PAGES = 2**62
+#: Of a trace.
+MOST_TIME_NS = 2**62
+#: Of a file.
+MOST_FILE_PAGES = 2**64 - 1
 #: Operations on no pages.
 WITHOUT_PAGES = (OPS.index("flush"), OPS.index("exit"))
 
@@ -167,11 +171,15 @@ def _check_events(columns: Mapping[str, NDArray[Any]], device_pages: int, tables
 
     time, lba, pages = columns["time_ns"], columns["lba"], columns["pages"]
     refuse(np.append(False, time[1:] < time[:-1]), "time_ns", ", less than before: expected times that never decrease")
+    refuse(time > MOST_TIME_NS, "time_ns", f": expected 0 to {MOST_TIME_NS}")
     none = np.isin(columns["op"], WITHOUT_PAGES)
     refuse(~none & (pages == 0), "pages", ": expected at least 1 (0 of flush and exit)")
     refuse(none & (pages > 0), "pages", ": expected 0, because its op is flush or exit")
     refuse(~none & (lba >= device_pages), "lba", f": expected 0 to {device_pages - 1}, because device_pages is {device_pages}")
     refuse(~none & (pages > device_pages - lba), "pages", f", which ends beyond the device: device_pages is {device_pages}")
+    # A sum that is too large begins at 0 again.
+    ends = columns["file_page"] + pages
+    refuse(ends < pages, "file_page", f", which ends beyond any file: expected file_page + pages of at most {MOST_FILE_PAGES}")
     for name, (argument, known) in tables.items():
         refuse(columns[name] > known, name, f", but {argument} has {known} names: expected 0 to {known}")
 
