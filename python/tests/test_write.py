@@ -81,6 +81,11 @@ def test_a_device_ends_with_the_last_page_used(events: Any, prefilled: int, page
         ({"lba": [1]}, {"prefilled_pages": 9}, "prefilled_pages 9: expected 0 to 8"),
         ({"lba": [1]}, {"labels": "hot"}, "labels 'hot': expected a list of names"),
         ({"lba": [1]}, {"labels": ["a", "\udc80"]}, r"labels '\udc80': is no text; expected characters that UTF-8 has"),
+        (
+            {"lba": [1]},
+            {"labels": ["hot", "", "cold", "", "hot"]},
+            "labels has 'hot' for context 1 and context 5: expected a name of its own for each",
+        ),
         ({"lba": [0, 8]}, {}, "column 'lba' has 8 for event 1: expected 0 to 7"),
         ({"lba": [6], "pages": [3]}, {}, "column 'pages' has 3 for event 0, which ends beyond the device: device_pages is 8"),
         ({"lba": [6], "pages": [0]}, {}, "column 'pages' has 0 for event 0: expected at least 1"),

@@ -65,7 +65,8 @@ def write(
             :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the program asked for; 0, none), ``file`` (a number of
             ``files`` from 1; 0, unknown), ``file_page`` (the first page's index in its file; 0).
         device_pages: pages of 4 KiB of the device; by default it ends with the last page that is used.
-        labels: names of contexts 1, 2, ...: what a program context stands for here.
+        labels: names of contexts 1, 2, ...: what a program context stands for here. A context is known by its name,
+            so no two are equal, but for empty ones.
         files: paths of files 1, 2, ..., for schemes that go by files.
         prefilled_pages: so many pages, from 0 on, hold data before the first event.
         overwrite: replaces a trace that exists.
@@ -95,6 +96,7 @@ def write(
     pages = MOST_PAGES if device_pages is None else _check.whole("device_pages", device_pages, 1, MOST_PAGES)
     prefilled = _check.whole("prefilled_pages", prefilled_pages, 0, pages)
     named = _names("labels", labels), _names("files", files)
+    _check_labels(named[0])
     columns["lba"][np.isin(columns["op"], WITHOUT_PAGES)] = 0
     _check_events(columns, pages, {"context": ("labels", len(named[0])), "file": ("files", len(named[1]))})
     if device_pages is None:
@@ -158,6 +160,15 @@ def _names(argument: str, names: Sequence[str]) -> list[str]:
             text = f"{argument} {name!r}: is no text; expected characters that UTF-8 has, so no surrogates"
             raise ArgumentError(text) from None
     return listed
+
+
+def _check_labels(labels: Sequence[str]) -> None:
+    """Refuses two contexts of one name, which would have one signature."""
+    first = dict[str, int]()
+    for context, name in enumerate(labels, 1):
+        if name and first.setdefault(name, context) != context:
+            text = f"labels has {name!r} for context {first[name]} and context {context}: expected a name of its own for each"
+            raise ArgumentError(text)
 
 
 def _check_events(columns: Mapping[str, NDArray[Any]], device_pages: int, tables: Mapping[str, tuple[str, int]]) -> None:
