@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,8 +45,8 @@ def test_a_public_trace_is_imported_with_its_times(tmp_path: Path) -> None:
     source.write_text(MSR + "nonsense\n")
     with pytest.warns(pc.LossWarning, match="bad lines, left out: 1"):
         pc.import_trace(source, tmp_path / "t.pctrace", format="msr", overwrite=True, skip_bad_lines=True)
-    with pytest.raises(pc.ProgramError, match="import ended with 2: .*'no_such'"):
-        pc.import_trace(source, tmp_path / "t.pctrace", format="msr", no_such=1)
+    with pytest.raises(pc.ProgramError, match="import ended with 2: .*'x' for 'size"):
+        pc.import_trace(source, tmp_path / "t.pctrace", format="msr", size="x")
 
 
 @pytest.mark.parametrize("of", ["process", "group"])
@@ -114,13 +115,14 @@ def test_a_report_is_one_file(small: pc.Trace, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], Path]:
-    """A program that says something and ends; the file has the words that it was called with."""
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binary: str) -> Callable[[str, int], Path]:
+    """A program that has the flags of ours, says something and ends; the file has the words that it was called with."""
 
     def program(stderr: str, code: int) -> Path:
         words, text, script = tmp_path / "words", tmp_path / "said", tmp_path / "program"
         text.write_text(stderr)
-        script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{words}'\ncat '{text}' >&2\nexit {code}\n")
+        helps = f"[ \"$3\" != --help ] || exec '{binary}' \"$@\""
+        script.write_text(f"#!/bin/sh\n{helps}\nprintf '%s\\n' \"$@\" > '{words}'\ncat '{text}' >&2\nexit {code}\n")
         script.chmod(0o755)
         monkeypatch.setenv("PCSTREAM_BINARY", str(script))
         return words
@@ -211,6 +213,45 @@ def test_flags_are_words_of_the_program(said: Any, small: pc.Trace, tmp_path: Pa
     assert words.read_text().splitlines() == expected
     with pytest.raises(pc.ArgumentError, match="scheme b'a': expected True, a text, a number, or several"):
         pc.report(small, place, scheme=b"a")
+
+
+@pytest.mark.parametrize(
+    "flags,expected",
+    [
+        ({"discard": True, "curves": None, "timing": False, "set": []}, []),
+        ({"discard": np.False_, "curves": False}, ["--no-discard", "--no-curves"]),
+    ],
+)
+def test_flags_that_are_on_are_turned_off(
+    said: Any, small: pc.Trace, tmp_path: Path, flags: dict[str, Any], expected: list[str]
+) -> None:
+    words = said("", 0)
+    pc.report(small, tmp_path / "r.html", **flags)
+    assert words.read_text().splitlines()[3:-2] == expected
+
+
+@pytest.mark.parametrize(
+    "flags,message",
+    [
+        ({"discards": False}, "flag 'discards': pcstream advise has no such flag; did you mean discard or no_discard?"),
+        ({"overprovisioning": 0.1}, "flag 'overprovisioning': pcstream advise has no such flag; did you mean overprovision?"),
+        ({"pakc": None}, "did you mean pack"),
+        ({"no_such": []}, "flag 'no_such': pcstream advise has no such flag"),
+        ({"curves": False}, "flag 'curves': pcstream advise has no such flag"),
+        ({"xyz": 1}, "flag 'xyz': pcstream advise has no such flag; expected one of memory, rules_out, profile, "),
+        ({"discard": 0}, "discard 0: expected True or False"),
+        ({"discard": True, "no_discard": True}, "discard and no_discard: expected one of them"),
+    ],
+)
+def test_flags_that_cannot_be_are_refused(small: pc.Trace, flags: dict[str, Any], message: str) -> None:
+    with pytest.raises(pc.ArgumentError, match=re.escape(message)):
+        pc.advise(small, **flags)
+
+
+def test_a_program_without_help_is_an_error(small: pc.Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PCSTREAM_BINARY", "true")
+    with pytest.raises(pc.ProgramError, match="true advise --help ended with 0: its help lists no flags"):
+        pc.advise(small, pack=0.9)
 
 
 @pytest.mark.parametrize("name", ["force", "output", "json", "help", "version", "color", "quiet"])

@@ -2,6 +2,8 @@
 
 Each function is one command of the program, and takes its flags as keyword arguments: ``assume_filled=True`` is
 ``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag, or is its LIST. docs/commands has the flags.
+``discard=False`` is ``--no-discard``. None and False leave a flag out; one that the command does not have is refused all the
+same.
 No configuration file is read, unless ``config=`` names one.
 Messages of the program name them as the arguments that they are here.
 
@@ -10,6 +12,7 @@ What the program remarks on stderr goes to the logger ``pcstream``, at the level
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import os
@@ -46,6 +49,9 @@ LAST_S = 5
 
 #: Flags that take a LIST, separated by commas, once.
 LISTS = ("scheme", "gc", "pools")
+
+#: A flag that the help of a command lists. Text about one is further to the right.
+LISTED = re.compile(r"^(?:  -\w, |      )--([a-z][a-z0-9-]*)", re.MULTILINE)
 
 #: A command in backticks, which stays as it is, or a flag; not the middle of a word or path.
 FLAG = re.compile(r"`[^`]*`|(?<![\w./-])--([a-z][a-z0-9-]*)")
@@ -158,14 +164,14 @@ def _made(
     command: str, sources: list[str], output: str | os.PathLike[str], flags: Mapping[str, Any], options: Sequence[str] = ()
 ) -> str:
     place = _remote.on_this_machine(output)
-    _run(command, [*options, f"--output={place}", *_flags(flags)], sources)
+    _run(command, [*options, f"--output={place}"], flags, sources)
     return place
 
 
 def _answered(command: str, sources: list[str], flags: Mapping[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pcstream-") as directory:
         place = Path(directory) / "answer.json"
-        _run(command, [f"--json={place}", *_flags(flags)], sources)
+        _run(command, [f"--json={place}"], flags, sources)
         answer: dict[str, Any] = json.loads(place.read_bytes())
     return answer
 
@@ -177,31 +183,60 @@ def _places(argument: str, traces: Iterable[Place]) -> list[str]:
     return [str(one.path) if "://" in one._place else one._place for one in opened]
 
 
-def _flags(flags: Mapping[str, Any]) -> list[str]:
+def _flags(command: str, known: Sequence[str], flags: Mapping[str, Any]) -> list[str]:
     """``--name=value`` of each, one word, so that a value that begins with a dash is no flag; None and False leave one out."""
     words = []
     for name, given in flags.items():
         flag = name.replace("_", "-")
         if flag in USE_INSTEAD:
             raise ArgumentError(f"flag {name!r}: no flag of this function; {USE_INSTEAD[flag]}")
-        if given is None:
-            continue
-        if _check.is_flag(given):
+        if flag not in known and f"no-{flag}" in known:
+            if f"no_{name}" in flags:
+                raise ArgumentError(f"{name} and no_{name}: expected one of them")
+            words += [] if given is None or _check.flag(name, given) else [f"--no-{flag}"]
+        elif flag not in known:
+            raise ArgumentError(f"flag {name!r}: pcstream {command} has no such flag; {_alike(name, known)}")
+        elif _check.is_flag(given):
             words += [f"--{flag}"] if given else []
-            continue
-        one = isinstance(given, (str, os.PathLike)) or not hasattr(given, "__iter__")
-        values = (given,) if one else _check.several(name, given, "True, a text, a number, or several of these")
-        if not one and flag in LISTS:
-            values = (",".join(map(str, values)),)
-        words += [f"--{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for value in values]
+        elif given is not None:
+            words += [f"--{flag}={value}" for value in _values(name, flag, given)]
     return words
 
 
-def _run(command: str, flags: list[str], sources: list[str]) -> None:
+def _alike(name: str, known: Sequence[str]) -> str:
+    """What may have been meant."""
+    flags = [*known, *(flag.removeprefix("no-") for flag in known)]
+    names = dict.fromkeys(flag.replace("-", "_") for flag in flags if flag not in USE_INSTEAD)
+    alike = difflib.get_close_matches(name, names)
+    return f"did you mean {' or '.join(alike)}?" if alike else f"expected one of {', '.join(names)}"
+
+
+def _values(name: str, flag: str, given: Any) -> list[str]:
+    """What a flag is given, as texts: it is repeated for each."""
+    if isinstance(given, (str, os.PathLike)) or not hasattr(given, "__iter__"):
+        return [os.fspath(given) if isinstance(given, os.PathLike) else str(given)]
+    expected = "True, a text, a number, or several of these"
+    values = [os.fspath(value) if isinstance(value, os.PathLike) else str(value) for value in _check.several(name, given, expected)]
+    return [",".join(values)] if flag in LISTS else values
+
+
+def _known(program: str, command: str) -> list[str]:
+    """The flags that the help of a command lists."""
+    words = [program, command, "--no-config", "--help"]
+    asked = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    known = LISTED.findall(asked.stdout)
+    if asked.returncode != 0 or not known:
+        said = error_of(asked.stderr) or "its help lists no flags"
+        raise ProgramError(f"{program} {command} --help ended with {asked.returncode}: {said}")
+    return known
+
+
+def _run(command: str, options: Sequence[str], flags: Mapping[str, Any], sources: list[str]) -> None:
     """Runs the program. Its warning is for the caller of the function that calls the caller of this one."""
     program = find(error=ProgramError, remedy="PCSTREAM_BINARY")
+    given = [*options, *_flags(command, _known(program, command) if flags else (), flags)]
     # After the two dashes, a source that begins with a dash is no flag.
-    words = [program, command, *without_configuration(flags), *flags, "--", *sources]
+    words = [program, command, *without_configuration(given), *given, "--", *sources]
     code, stderr = _ended(words)
     said = _with_arguments(stderr.strip())
     if code == LOSSES:
