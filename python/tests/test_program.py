@@ -220,14 +220,27 @@ def test_flags_are_words_of_the_program(said: Any, small: pc.Trace, tmp_path: Pa
     [
         ({"discard": True, "curves": None, "timing": False, "set": []}, []),
         ({"discard": np.False_, "curves": False}, ["--no-discard", "--no-curves"]),
+        ({"set": {"pcstream.averaging": 0.3, "pcstream.x": True}}, ["--set=pcstream.averaging=0.3", "--set=pcstream.x=true"]),
+        ({"background_gc": (np.int64(4), 8)}, ["--background-gc=4:8"]),
+        ({"background_gc": "4:8", "pools": np.array([2, 1])}, ["--background-gc=4:8", "--pools=2,1"]),
+        ({"gc": ("own", "shared"), "streams": np.array(4)}, ["--gc=own,shared", "--streams=4"]),
     ],
 )
-def test_flags_that_are_on_are_turned_off(
+def test_flags_have_the_forms_of_simulate_and_devices(
     said: Any, small: pc.Trace, tmp_path: Path, flags: dict[str, Any], expected: list[str]
 ) -> None:
     words = said("", 0)
     pc.report(small, tmp_path / "r.html", **flags)
     assert words.read_text().splitlines()[3:-2] == expected
+
+
+def test_the_same_values_give_the_waf_of_simulate() -> None:
+    trace = pc.datasets.load("mixed")
+    given: dict[str, Any] = {"pack": 0.98, "discard": False, "set": {"pcstream.averaging": 0.3}}
+    (simulated,) = pc.simulate(trace, "pcstream", pc.Device(gc="own", background_gc=(4, 8)), **given)
+    (run, _) = pc.compare(trace, trace, scheme="pcstream", gc="own", background_gc=(4, 8), **given)["runs"]
+    assert simulated.waf is not None and simulated.waf > 1.01
+    assert run["measures"]["WAF: pcstream gc own"]["mean"] == pytest.approx(simulated.waf)
 
 
 @pytest.mark.parametrize(
@@ -241,6 +254,9 @@ def test_flags_that_are_on_are_turned_off(
         ({"xyz": 1}, "flag 'xyz': pcstream advise has no such flag; expected one of memory, rules_out, profile, "),
         ({"discard": 0}, "discard 0: expected True or False"),
         ({"discard": True, "no_discard": True}, "discard and no_discard: expected one of them"),
+        ({"background_gc": (4, 8, 9)}, "background_gc (4, 8, 9): expected two numbers of free superblocks"),
+        ({"set": {"averaging": 1}}, "set 'averaging': expected SCHEME.PARAMETER"),
+        ({"streams": {"a": 1}}, "streams {'a': 1}: expected True, a text, a number, or several"),
     ],
 )
 def test_flags_that_cannot_be_are_refused(small: pc.Trace, flags: dict[str, Any], message: str) -> None:

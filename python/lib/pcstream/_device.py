@@ -22,7 +22,7 @@ def _sizes(name: str, value: Any) -> tuple[float, ...]:
     return tuple(_check.real(name, one, expected) for one in _check.several(name, value, expected))
 
 
-def _watermarks(name: str, value: Any) -> tuple[int, ...]:
+def watermarks(name: str, value: Any) -> tuple[int, ...]:
     expected = "two numbers of free superblocks such as (3, 6)"
     numbers = tuple(_check.whole(name, one, 0, 2**32 - 1) for one in _check.several(name, value, expected))
     if len(numbers) != 2:
@@ -56,7 +56,7 @@ FIELDS: dict[str, Callable[[str, Any], object]] = {
     "gc": _names,
     "victim": lambda name, value: _check.text(name, value, "the name of a policy such as 'greedy'"),
     "pools": _sizes,
-    "background_gc": _watermarks,
+    "background_gc": watermarks,
     "timing": _times,
     "seed": _whole(0, 2**64 - 1),
 }

@@ -2,8 +2,9 @@
 
 Each function is one command of the program, and takes its flags as keyword arguments: ``assume_filled=True`` is
 ``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag, or is its LIST. docs/commands has the flags.
-``discard=False`` is ``--no-discard``. None and False leave a flag out; one that the command does not have is refused all the
-same.
+Values have the forms that :func:`pcstream.simulate` and :class:`pcstream.Device` take, too: ``discard=False`` is
+``--no-discard``, ``set={"pcstream.averaging": 0.3}`` is ``--set pcstream.averaging=0.3``, and ``background_gc=(4, 8)`` is
+``--background-gc 4:8``. None and False leave a flag out; one that the command does not have is refused all the same.
 No configuration file is read, unless ``config=`` names one.
 Messages of the program name them as the arguments that they are here.
 
@@ -27,7 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from . import _check, _interrupt, _remote
+from ._device import watermarks
 from ._errors import ArgumentError, LossWarning, ProgramError
+from ._options import setting
 from ._record import LOSSES, error_of, find, without_configuration
 from ._trace import Trace
 
@@ -213,10 +216,19 @@ def _alike(name: str, known: Sequence[str]) -> str:
 
 def _values(name: str, flag: str, given: Any) -> list[str]:
     """What a flag is given, as texts: it is repeated for each."""
+    given = _check.plain(given)
     if isinstance(given, (str, os.PathLike)) or not hasattr(given, "__iter__"):
         return [os.fspath(given) if isinstance(given, os.PathLike) else str(given)]
+    if isinstance(given, Mapping) and flag == "set":
+        return [f"{scheme}.{parameter}={value}" for scheme, parameter, value in (setting(*one) for one in given.items())]
     expected = "True, a text, a number, or several of these"
-    values = [os.fspath(value) if isinstance(value, os.PathLike) else str(value) for value in _check.several(name, given, expected)]
+    if isinstance(given, Mapping):
+        raise ArgumentError(f"{name} {given!r}: expected {expected}")
+    if flag == "background-gc":
+        low, high = watermarks(name, given)
+        return [f"{low}:{high}"]
+    several = _check.several(name, given, expected)
+    values = [os.fspath(value) if isinstance(value, os.PathLike) else str(value) for value in several]
     return [",".join(values)] if flag in LISTS else values
 
 
