@@ -142,9 +142,8 @@ impl SchemeFactory for PythonFactory {
 
     fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
         let made = Python::attach(|py| {
-            let copy = py.import("copy")?.getattr("deepcopy")?.call1((self.prototype.bind(py),))?;
-            copy.call_method1("start", (environment.streams(), environment.superblock_pages))?;
-            Ok(copy.unbind())
+            let device = (environment.streams(), environment.superblock_pages);
+            self.prototype.call_method1(py, "_started", device)
         });
         // A simulation without a scheme ends before the first event.
         let instance = made.map_err(|error| self.stop.because(error)).ok();

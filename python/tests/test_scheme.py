@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,34 @@ def test_a_scheme_that_cannot_start_or_place_says_so(small: pc.Trace) -> None:
         pc.simulate(small, NoStart())
     with pytest.raises(NotImplementedError, match=r"Scheme.place\(batch\) is not defined"):
         pc.simulate(small, pc.Scheme())
+
+
+class Locked(AllToDefault):
+    """Holds what cannot be copied, from the beginning or from its start on."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+        if when == "init":
+            self.lock = threading.Lock()
+
+    def start(self, streams: int, superblock_pages: int) -> None:
+        super().start(streams, superblock_pages)
+        self.lock = threading.Lock()
+
+
+class SharesItsLock(Locked):
+    def __deepcopy__(self, memo: object) -> SharesItsLock:
+        return self
+
+
+def test_a_scheme_that_cannot_be_copied_says_so(small: pc.Trace) -> None:
+    message = r"^scheme Locked is copied for each device, and cannot be: .*lock.* in start\(\), or define Locked.__deepcopy__\(\)$"
+    with pytest.raises(pc.ArgumentError, match=message) as caught:
+        pc.simulate(small, ["baseline", Locked("init")])
+    assert isinstance(caught.value.__cause__, TypeError)
+    baseline, *others = pc.simulate(small, ["baseline", Locked("start")], pc.Device(gc="own"))
+    others += pc.simulate(small, SharesItsLock("init"), pc.Device(gc="own"))
+    assert [one.waf for one in others] == [baseline.waf] * 2
 
 
 def test_answers_may_be_masked_where_they_do_not_count(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _check, _pcstream
-from ._errors import ArgumentError, missing
+from ._errors import ArgumentError, described, missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +60,8 @@ class Scheme:
     """A scheme of one's own, for prototypes: subclass it, and give an instance to :func:`pcstream.simulate`.
 
     It answers a batch of events at once, so that NumPy or numba do the work. It sees up to some thousand events ahead; a
-    scheme that uses them knows more than a real one would. Each device gets a deep copy of the instance. ::
+    scheme that uses them knows more than a real one would. Each device gets a deep copy of the instance, so what cannot be
+    copied, such as a lock, is made in :meth:`start`. ::
 
         class ByKind(pc.Scheme):
             name = "by-kind"
@@ -81,6 +83,19 @@ class Scheme:
     def place(self, batch: Batch) -> NDArray[Any]:
         """A stream for every event of the batch, 0 to ``streams - 1``; those of events that are no writes do not count."""
         raise NotImplementedError(f"{type(self).__name__}.place(batch) is not defined: return a stream for every event")
+
+    def _started(self, streams: int, superblock_pages: int) -> Scheme:
+        """A copy of its own for a device, before the first batch."""
+        try:
+            own = copy.deepcopy(self)
+        except Exception as error:
+            name = type(self).__name__
+            raise ArgumentError(
+                f"scheme {name} is copied for each device, and cannot be: {described(error)}; make what cannot be copied in "
+                f"start(), or define {name}.__deepcopy__()"
+            ) from error
+        own.start(streams, superblock_pages)
+        return own
 
     def _place_columns(
         self,
