@@ -55,7 +55,7 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
         page_bytes(all),
         json.seconds,
         percent(with as f64 / all.max(1) as f64),
-        counted(summary.contexts.len() as u64, "context"),
+        counted(summary.contexts.iter().filter(|context| context.pages > 0).count() as u64, "context"),
         summary.scheme,
         counted(summary.clusterings, "clustering"),
         summary.sink,
