@@ -99,7 +99,7 @@ static:
 	RUSTFLAGS="-C target-feature=+crt-static $$(pkg-config --static --libs-only-l libelf | sed 's/-l/-C link-arg=-l/g')" \
 	    CARGO_TARGET_DIR=$(STATIC)/target $(CARGO_BUILD) --target x86_64-unknown-linux-gnu
 	strip --strip-debug -o $(STATIC)/pcstream $(STATIC)/target/x86_64-unknown-linux-gnu/release/pcstream
-	ldd $(STATIC)/pcstream 2>&1 | grep -q 'statically linked'
+	LC_ALL=C ldd $(STATIC)/pcstream 2>&1 | grep -q 'statically linked'
 
 # What is compiled in, with versions and licences: target/pcstream.spdx.json.
 sbom:

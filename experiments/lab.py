@@ -150,7 +150,7 @@ class Lab:
         #: Results that figures share, and their losses, by recording and options.
         self.kept: dict[str, tuple[pc.Results, list[str]]] = {}
         #: Of the code that runs: the checkout may change meanwhile.
-        self.commit = provenance.commit(ROOT)
+        self.commit, self.build = provenance.commit(ROOT), saved.build()
         #: Whether results go to ``docs/results``, too.
         self.publishes = False
 

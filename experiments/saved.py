@@ -1,12 +1,11 @@
 """What saved results were made of: a figure with the same is kept. So a call that was interrupted goes on where it ended.
 
-The same are: the package's build, the code of the experiments, sizes, and the recordings. A measurement has no recordings; its number
-of runs counts instead. ``NAME.made.json`` beside a result has all that, and is written last.
+The same are: the package's build, the code of the experiments, sizes, and the recordings. ``NAME.made.json`` beside a result has all
+that, and is written last. A measurement has no recordings, and depends on the machine, so it is made each time.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from pathlib import Path
@@ -20,11 +19,13 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 
 
-@functools.cache
-def code() -> str:
-    """A digest of the experiments' Python."""
-    files = sorted(file for folder in (".", "figures", "workloads") for file in (HERE / folder).glob("*.py"))
-    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
+def build() -> str:
+    """Tells builds apart: the package's version, and a digest of its Python and that of the experiments."""
+    package = Path(str(pc.__file__)).parent
+    folders = (package, HERE, HERE / "figures", HERE / "workloads")
+    files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
+    digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
+    return f"{pc.__version__} {digest}"
 
 
 def file_of(lab: Lab, name: str) -> Path:
@@ -34,8 +35,7 @@ def file_of(lab: Lab, name: str) -> Path:
 
 def parts(lab: Lab, recordings: dict[str, list[str]], losses: bool) -> dict[str, Any]:
     """What a result depends on. ``recordings``: ids of traces by workload; ``losses``: whether a table says some."""
-    runs = None if recordings else lab.recordings
-    return {"build": pc.__version__, "code": code(), "quick": lab.quick, "runs": runs, "recordings": recordings, "losses": losses}
+    return {"build": lab.build, "quick": lab.quick, "recordings": recordings, "losses": losses}
 
 
 def made_of(lab: Lab) -> dict[str, Any]:
@@ -51,7 +51,8 @@ def keep(lab: Lab, name: str) -> Path | None:
         same: bool = made == parts(lab, recordings, made["losses"])
     except (OSError, ValueError, KeyError):
         return None
-    if not same or (lab.may_record and any(may_change(lab, workload, len(ids)) for workload, ids in recordings.items())):
+    there = bool(recordings) and (lab.out / "results" / f"{name}.csv").is_file()
+    if not same or not there or (lab.may_record and any(may_change(lab, workload, len(ids)) for workload, ids in recordings.items())):
         return None
     for workload, ids in recordings.items():
         if not ids:

@@ -56,7 +56,7 @@ def quartiles(path: Path, rows: Sequence[Sequence[Any]]) -> None:
             axes.minorticks_off()
             axes.set_title(f"{scheme}, {'discards' if discards == 'yes' else 'no discards'}", fontsize="medium")
     # Bars do not make room below them.
-    grid.flat[0].set_ylim(bottom=0.7 * min(row[4] for row in rows if row[4] is not None))
+    grid.flat[0].set_ylim(bottom=0.7 * min((row[4] for row in rows if row[4] is not None), default=1))
     figure.supxlabel("stream, and its share of the pages", fontsize="medium")
     figure.supylabel("lifetime, pages written: p25 to p75, dot: p50", fontsize="medium")
     figure.savefig(path)

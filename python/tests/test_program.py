@@ -234,6 +234,11 @@ def test_flags_have_the_forms_of_simulate_and_devices(
     assert words.read_text().splitlines()[3:-2] == expected
 
 
+def test_flags_are_known_where_the_environment_forces_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+    assert pc.advise(pc.datasets.load("mixed"), pack=0.9)["baseline_waf"] is not None
+
+
 def test_the_same_values_give_the_waf_of_simulate() -> None:
     trace = pc.datasets.load("mixed")
     given: dict[str, Any] = {"pack": 0.98, "discard": False, "set": {"pcstream.averaging": 0.3}}

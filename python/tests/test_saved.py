@@ -46,18 +46,20 @@ def test_a_figure_of_the_same_is_kept(command: Any, tmp_path: Path, monkeypatch:
     assert command() == (3, f"{rows.with_suffix('.md')}: kept\n") and rows.read_text() == "earlier"
     assert "kept" not in command("--again")[1] and rows.read_text() != "earlier"
     saved = importlib.import_module("experiments.saved")
-    monkeypatch.setattr(saved, "code", lambda: "changed")
+    monkeypatch.setattr(saved, "build", lambda: "changed")
     assert "kept" not in command()[1]
     assert "kept" in command()[1]
 
 
-@pytest.mark.parametrize("lost", ["the recording", "what it was made of"])
+@pytest.mark.parametrize("lost", ["the recording", "what it was made of", "its rows"])
 def test_a_figure_of_something_else_is_made_again(command: Any, tmp_path: Path, lost: str) -> None:
     command()
     if lost == "the recording":
         (recording,) = (tmp_path / "traces").iterdir()
         meta = json.loads((recording / "meta.json").read_text())
         (recording / "meta.json").write_text(json.dumps(meta | {"trace_id": "00000000000000ff"}))
+    elif lost == "its rows":
+        (tmp_path / "results" / f"{FIGURE}.csv").unlink()
     else:
         (tmp_path / "results" / f"{FIGURE}.made.json").write_text("{")
     assert "kept" not in command()[1]

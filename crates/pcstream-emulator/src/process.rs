@@ -200,7 +200,8 @@ impl DeviceProcess {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Assigns streams, in order. Errors: the process is gone; what the device refuses, the next request reports.
+    /// Assigns streams, in order. Errors: the process is gone; what the device refuses, the next request but
+    /// `status` and `save` reports.
     pub fn assign(&self, assigned: &[Assigned]) -> Result<(), ProcessError> {
         self.link().send(&Request::Assign(assigned.to_vec()))
     }

@@ -350,7 +350,8 @@ fn in_a_process(fs: FsKind) {
     let streams: Vec<u64> = status.counters.streams.iter().map(|stream| stream.host_pages).collect();
     assert_eq!((streams, status.unassigned_pages), (vec![0, 4, 0, 4], 0));
     device.assign(&[part(0, 200)]).expect("it lives");
-    let refused = device.status().expect_err("there is no such stream").to_string();
+    device.status().expect("a look judges nothing");
+    let refused = device.settle().expect_err("there is no such stream").to_string();
     assert!(refused.contains("S200"), "{refused}");
     drop(raw);
     device.end().expect("nothing uses it");

@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -75,35 +75,28 @@ impl OnDevice {
     }
 }
 
-/// Says at intervals how a device stands, until it is dropped.
+/// Says at intervals how a device stands, until it is dropped. It keeps no device alive, and nobody waits for it.
 pub struct Standing {
     /// Closed to end the thread.
-    until: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _until: mpsc::Sender<()>,
 }
 
 impl Standing {
     /// Begins to say it, as remarks.
-    pub fn say(process: Arc<DeviceProcess>, ui: Ui) -> Standing {
+    pub fn say(process: &Arc<DeviceProcess>, ui: Ui) -> Standing {
         let (until, ended) = mpsc::channel();
-        let thread = thread::spawn(move || {
+        let process = Arc::downgrade(process);
+        thread::spawn(move || {
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 // A device that is gone is reported by who asks it at the end. One without pages was not begun.
+                let Some(process) = process.upgrade() else { break };
                 let Ok(status) = process.status() else { break };
                 if process.has_begun() && status.counters.host_pages > 0 {
                     ui.remark(&standing(&status));
                 }
             }
         });
-        Standing { until: Some(until), thread: Some(thread) }
-    }
-}
-
-impl Drop for Standing {
-    fn drop(&mut self) {
-        self.until = None;
-        // It says at most one more line. A panic there was printed by itself.
-        let _ = self.thread.take().map(JoinHandle::join);
+        Standing { _until: until }
     }
 }
 

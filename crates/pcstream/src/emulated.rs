@@ -207,7 +207,7 @@ impl Live<'_> {
         let args = self.args;
         let simulation = LiveSimulation::new(&args.simulation, self.template, args.memory, self.ui)?;
         let captured = {
-            let _standing = Standing::say(process.clone(), self.ui);
+            let _standing = Standing::say(&process, self.ui);
             recorded(args, simulation, place, on, stop, self.ui)
         };
         let ran = captured.and_then(|run| run.simulated(self.ui));

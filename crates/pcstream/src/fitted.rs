@@ -21,6 +21,8 @@ pub struct Fitting<'a> {
     pub fit: Fit<Program<'a>>,
     /// Bytes that may be taken, if a flag says how many.
     memory: Option<u64>,
+    /// Whether it was said that the trace is damaged.
+    said_damage: bool,
 }
 
 /// This program, as it reads a trace.
@@ -73,14 +75,16 @@ impl<'a> Fitting<'a> {
         let settings = SpaceSettings { pack: args.pack(), fill: args.fill, no_discard: args.no_discard };
         let mut fit = Fit::new(Program { reader, ui, interrupt }, settings, capacity)?;
         fit.grow(args.least_pages)?;
-        Ok(Fitting { fit, memory: args.memory })
+        Ok(Fitting { fit, memory: args.memory, said_damage: false })
     }
 
     /// Runs the plan.
     pub fn run(&mut self, plan: &Plan) -> Result<Fitted, Failure> {
         let groups = self.groups(plan)?;
         let fitted = self.fit.run(plan, &groups)?;
-        passes::remark_damage(fitted.damage.as_deref(), self.fit.front.ui);
+        if !std::mem::replace(&mut self.said_damage, fitted.damage.is_some()) {
+            passes::remark_damage(fitted.damage.as_deref(), self.fit.front.ui);
+        }
         Ok(fitted)
     }
 

@@ -29,7 +29,7 @@ from typing import Any
 
 from . import _check, _interrupt, _remote
 from ._device import watermarks
-from ._errors import ArgumentError, LossWarning, ProgramError
+from ._errors import ESCAPES, ArgumentError, LossWarning, ProgramError
 from ._options import setting
 from ._record import LOSSES, error_of, find, without_configuration
 from ._trace import Trace
@@ -236,7 +236,7 @@ def _known(program: str, command: str) -> list[str]:
     """The flags that the help of a command lists."""
     words = [program, command, "--no-config", "--help"]
     asked = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-    known = LISTED.findall(asked.stdout)
+    known = LISTED.findall(ESCAPES.sub("", asked.stdout))
     if asked.returncode != 0 or not known:
         said = error_of(asked.stderr) or "its help lists no flags"
         raise ProgramError(f"{program} {command} --help ended with {asked.returncode}: {said}")

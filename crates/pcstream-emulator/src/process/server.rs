@@ -94,10 +94,10 @@ impl Server {
             self.assign(&assigned);
             return None;
         }
-        // What is saved is whole whatever streams it has.
-        let saves = matches!(request, Request::Save(_));
+        // What is saved is whole whatever streams it has, and who looks how the device stands does not judge it.
+        let keeps = matches!(request, Request::Save(_) | Request::Status);
         let answer = self.handle(request);
-        Some(match if saves { None } else { self.refused.take() } {
+        Some(match if keeps { None } else { self.refused.take() } {
             Some(error) => Err(format!("a stream could not be assigned: {error}")),
             None => answer,
         })

@@ -58,18 +58,21 @@ impl Discards {
         Discards { waf_with: with.waf(), waf_without: without.waf(), flash_saved: saved(with, without) }
     }
 
-    fn in_words(&self, left_out: bool) -> Option<String> {
+    /// How to send them is known of file systems.
+    fn in_words(&self, left_out: bool, file_system: bool) -> Option<String> {
         let gain = self.flash_saved.filter(|gain| *gain >= LEAST_GAIN).map(percent)?;
-        Some(match left_out {
-            true => format!(
-                "Discards would save {gain} of the flash (WAF {}): mount with -o discard, or run fstrim.",
-                ratio(self.waf_with)
+        let (waf_with, waf_without) = (ratio(self.waf_with), ratio(self.waf_without));
+        let (what, how) = match left_out {
+            true => (
+                format!("Discards would save {gain} of the flash (WAF {waf_with})"),
+                ": mount with -o discard, or run fstrim.",
             ),
-            false => format!(
-                "Discards save {gain} of the flash (WAF {} without them): keep the mount option, or fstrim, that sends them.",
-                ratio(self.waf_without)
+            false => (
+                format!("Discards save {gain} of the flash (WAF {waf_without} without them)"),
+                ": keep the mount option, or fstrim, that sends them.",
             ),
-        })
+        };
+        Some(what + if file_system { how } else { "." })
     }
 }
 
@@ -104,7 +107,8 @@ impl Advice {
         let mut advice = judged(changes, gains, result, sources);
         let left_out = result.about.settings.no_discard;
         advice.discards = other_discards.map(|other| Discards::of(&result.results[0], other, left_out));
-        advice.remarks.extend(advice.discards.as_ref().and_then(|discards| discards.in_words(left_out)));
+        let said = |discards: &Discards| discards.in_words(left_out, result.about.trace.file_system);
+        advice.remarks.extend(advice.discards.as_ref().and_then(said));
         let unnamed = advice.sources.iter().any(|source| source.file == "*");
         if advice.copies && one_class {
             advice.remarks.push(if unnamed {
