@@ -273,6 +273,17 @@ mod tests {
         let rules = "kind=journal -> 1\nkind=inode -> 2\nkind=bitmap -> 7\n* -> 0";
         let mut three = scheme(3, rules);
         let mut of = |kind| stream(&mut three, &tables, Event { kind, ..write(0, 1) });
+    #[test]
+    fn a_size_from_0_on_is_that_of_every_file() {
+        let tables = tables(&[], &["/a"]);
+        for every in ["0..", "0..1M", "..1M", "1.."] {
+            let mut scheme = scheme(9, &format!("size={every} -> 1"));
+            let mut at = |file| stream(&mut scheme, &tables, Event { file: FileId(file), ..write(0, 1) });
+            assert_eq!([at(1), at(0)], [1, 0], "{every}");
+            assert_eq!(scheme.remarks(), [""; 0], "{every}");
+        }
+    }
+
         assert_eq!([of(Kind::Journal), of(Kind::Inode), of(Kind::Bitmap), of(Kind::Data)], [1, 2, 2, 0]);
         assert_eq!(three.facts()[1], ("folded_rules", 1));
         let mut one = scheme(1, rules);

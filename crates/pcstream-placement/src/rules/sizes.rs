@@ -26,8 +26,8 @@ impl Sizes {
         self.from <= size && self.below.is_none_or(|below| size < below)
     }
 
-    /// Its ends.
+    /// Its ends; never none, as a write whose file has no known size is in no range.
     pub fn steps(self) -> impl Iterator<Item = u64> {
-        [Some(self.from).filter(|&from| from > 0), self.below].into_iter().flatten()
+        [Some(self.from), self.below].into_iter().flatten()
     }
 }

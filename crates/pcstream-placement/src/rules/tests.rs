@@ -102,7 +102,7 @@ fn sizes_are_from_and_below() {
         [Some(1), Some(1), Some(2), Some(2)]
     );
     assert_eq!([of(kib(1024)), of(Some(u64::MAX)), of(None)], [Some(3), Some(3), None]);
-    assert_eq!(rules.size_steps(), [64 << 10, 1 << 20]);
+    assert_eq!(rules.size_steps(), [0, 64 << 10, 1 << 20]);
     for bad in ["4M", "..", "2M..1M", "1M..1M", "x..1M", "-1..4", "1Q..", "99999999999999999999.."] {
         assert_eq!(
             error(&format!("\nsize={bad} -> 1")),
