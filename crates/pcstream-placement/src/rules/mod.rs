@@ -134,8 +134,9 @@ pub struct Subject<'a> {
 }
 
 impl Rules {
-    /// Parses a rules file.
+    /// Parses a rules file; a byte order mark, as editors on Windows write it, does not count.
     pub fn parse(text: &str) -> Result<Rules, RulesError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = text.lines().enumerate().map(|(i, l)| (i + 1, l));
         let rules =
             lines.filter_map(|(line, l)| parse_line(line, l).transpose()).collect::<Result<_, _>>()?;

@@ -125,6 +125,12 @@ fn unknown_things_match_no_condition() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_the_first_rule() {
+    let rules = Rules::parse("\u{feff}name=*.log -> 1\r\n").expect("valid");
+    assert_eq!(stream(&rules, "/a.log", Kind::Data, None), Some(1));
+}
+
+#[test]
 fn errors_name_line_value_and_remedy() {
     assert_eq!(
         error("kind=data -> 1\nname=*.log 2"),
