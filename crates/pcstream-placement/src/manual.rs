@@ -7,9 +7,9 @@
 //! A rule for a stream that the device does not have goes to its last stream. Rules list
 //! short-lived data first, so this folds the long-lived classes together, which is what a person
 //! short of streams would do, and one set of rules can be swept over devices. The fact
-//! `folded_rules` says how many rules were changed so. Rules that are no preset get remarks: which were folded, and
-//! which decided for no page. A preset is for many programs, so it gets one only if none of its rules decided for a page, and
-//! the trace has contexts or files that others could decide by.
+//! `folded_rules` says how many rules were changed so. Rules that are no preset get remarks: which were folded,
+//! which decided for no page, and that there is none at all. A preset is for many programs, so it gets one only if none of its
+//! rules decided for a page, and the trace has contexts or files that others could decide by.
 //!
 //! Cost: a write is matched once per (context, file, kind, range of sizes) that rules can tell apart; then it is a
 //! lookup. Rules about sizes keep 8 bytes for each file.
@@ -69,6 +69,9 @@ const SHOWN: usize = 60;
 
 /// What is said of a preset that knows nothing of the trace.
 const NOTHING_MATCHED: &str = "manual: no rule of the preset matched a write, so all went to S0, as with baseline; rules of your own can tell these writers apart";
+
+/// What is said of rules of one's own that have none.
+const NO_RULE: &str = "no line holds a rule, so all goes to S0, as with baseline";
 
 /// The manual scheme.
 pub struct Manual {
@@ -194,6 +197,9 @@ impl Scheme for Manual {
             return self.matched_nothing().then(|| NOTHING_MATCHED.to_owned()).into_iter().collect();
         }
         let last = self.last_stream;
+        if self.rules.rules().is_empty() {
+            return vec![NO_RULE.to_owned()];
+        }
         let folded = |rule: &Rule| {
             let Rule { line, stream, .. } = rule;
             format!("line {line}: the device has no stream {stream}; the writes go to its last, S{last}")
@@ -268,12 +274,6 @@ mod tests {
     }
 
     #[test]
-    fn streams_the_device_lacks_fold_into_its_last() {
-        let tables = Tables::default();
-        let rules = "kind=journal -> 1\nkind=inode -> 2\nkind=bitmap -> 7\n* -> 0";
-        let mut three = scheme(3, rules);
-        let mut of = |kind| stream(&mut three, &tables, Event { kind, ..write(0, 1) });
-    #[test]
     fn a_size_from_0_on_is_that_of_every_file() {
         let tables = tables(&[], &["/a"]);
         for every in ["0..", "0..1M", "..1M", "1.."] {
@@ -284,6 +284,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn streams_the_device_lacks_fold_into_its_last() {
+        let tables = Tables::default();
+        let rules = "kind=journal -> 1\nkind=inode -> 2\nkind=bitmap -> 7\n* -> 0";
+        let mut three = scheme(3, rules);
+        let mut of = |kind| stream(&mut three, &tables, Event { kind, ..write(0, 1) });
         assert_eq!([of(Kind::Journal), of(Kind::Inode), of(Kind::Bitmap), of(Kind::Data)], [1, 2, 2, 0]);
         assert_eq!(three.facts()[1], ("folded_rules", 1));
         let mut one = scheme(1, rules);
@@ -315,6 +321,13 @@ mod tests {
         let mut preset = Manual::new(&device(3), ManualParams::default());
         stream(&mut preset, &tables, event);
         assert!(preset.remarks().is_empty());
+    }
+
+    #[test]
+    fn rules_without_a_rule_are_remarked() {
+        for none in ["", "# name=*.log -> 1\n\n"] {
+            assert_eq!(scheme(3, none).remarks(), [NO_RULE]);
+        }
     }
 
     #[test]

@@ -197,6 +197,15 @@ fn flags_that_set_the_same_twice_or_nothing_are_said() {
     assert!(err.contains(remarks[0]), "{err}");
 }
 
+#[test]
+fn rules_without_a_rule_are_remarked_with_their_file() {
+    let place = Place::new();
+    let (trace, rules) = (place.path("t.pctrace"), place.path("my.rules"));
+    std::fs::write(&rules, "\u{feff}# none yet\n").unwrap();
+    let (_, err) = ends_with(0, &["simulate", &trace, "--scheme", "manual", "--rules", &rules]);
+    assert!(err.contains(&format!("--rules {rules}: no line holds a rule, so all goes to S0")), "{err}");
+}
+
 /// A preset that knows nothing of a trace places as the baseline does, which is said.
 #[test]
 fn the_default_rules_know_generated_files_and_say_what_they_do_not_know() {
