@@ -107,13 +107,26 @@ pub enum SpaceError {
     },
 }
 
+/// What divisions may be off by, relatively: a share such as 0.7 is no binary fraction.
+const ROUNDING: f64 = 1e-12;
+
+/// Rounded up, but not for what a division is off by.
+fn up(exact: f64) -> f64 {
+    (exact - exact * ROUNDING).ceil()
+}
+
+/// The smallest device of which so many pages fill no more than `share`.
+fn smallest_device(pages: u64, share: f64) -> u64 {
+    up(pages as f64 / share) as u64
+}
+
 fn least_device(pages: u64) -> String {
     format!("a device (--capacity) of at least {pages} pages or {} bytes", pages.saturating_mul(PAGE_BYTES))
 }
 
 /// The smallest share, with three digits, where there is one, or else a larger device.
 fn least_share(used: u64, of: u64, is_second: bool) -> String {
-    let share = (used as f64 / of.max(1) as f64 * 1000.0).ceil() / 1000.0;
+    let share = up(used as f64 / of.max(1) as f64 * 1000.0) / 1000.0;
     let or = if is_second { ", or " } else { "" };
     match share > 1.0 {
         true if is_second => String::new(),
@@ -163,7 +176,7 @@ impl Space {
         let pack = settings.pack.map(Pack::share);
         let logical_pages = match (pack, capacity) {
             (Some(_), _) if used_pages == 0 => return Err(SpaceError::Nothing),
-            (Some(share), None) => (peak_live.unwrap_or(used_pages) as f64 / share).ceil() as u64,
+            (Some(share), None) => smallest_device(peak_live.unwrap_or(used_pages), share),
             (Some(_), Some(capacity)) => capacity,
             (None, capacity) => capacity.unwrap_or(trace_pages).max(trace_pages),
         };
@@ -205,8 +218,8 @@ impl Space {
         let used = self.peak_live.unwrap_or(self.used_pages);
         let wanted = (self.logical_pages as f64 * share).round() as u64;
         if used > wanted {
-            let (live, least) =
-                (self.peak_live.is_some(), (share > 0.0).then(|| (used as f64 / share).ceil() as u64));
+            let least = (share > 0.0).then(|| smallest_device(used, share));
+            let live = self.peak_live.is_some();
             return Err(SpaceError::TooSmall { used, live, share, logical_pages: self.logical_pages, least });
         }
         self.static_pages = wanted - used;
@@ -347,6 +360,24 @@ mod tests {
             (Op::Flush, 0, 0),
         ];
         assert_eq!(moved, expected);
+    }
+
+    #[test]
+    fn a_packed_device_has_no_page_too_many() {
+        let mut used = Used::default();
+        let mut packed = |pages, share| {
+            used.written.add(0, pages);
+            let settings = SpaceSettings { pack: Some(Pack::Addresses(share)), ..SpaceSettings::default() };
+            Space::new(settings, &used, &[], 8000, None).unwrap().logical_pages
+        };
+        assert_eq!([packed(1, 1.0), packed(700, 0.35), packed(11466, 0.7)], [1, 2000, 16380]);
+        assert_eq!([packed(11467, 0.7), packed(1 << 32, 1.0)], [16382, 1 << 32]);
+        let settings = SpaceSettings { fill: Some(0.35), ..SpaceSettings::default() };
+        let mut used = Used::default();
+        used.written.add(0, 700);
+        let error = Space::new(settings, &used, &[], 1000, None).unwrap_err().to_string();
+        assert!(error.contains("at least 2000 pages") && error.contains("at least 0.7"), "{error}");
+        assert_eq!(least_share(7, 100, false), "a share of at least 0.07");
     }
 
     #[test]
