@@ -11,8 +11,8 @@ use crate::errors;
 use crate::options::DeviceArg;
 
 impl DeviceArg {
-    /// The devices for a trace of `trace_pages`, if there is one.
-    pub fn devices(&self, trace_pages: Option<u64>) -> PyResult<Devices> {
+    /// The devices for a trace of `trace_pages`, if there is one; `packs` says whether it can be packed onto a smaller one.
+    pub fn devices(&self, trace_pages: Option<u64>, packs: bool) -> PyResult<Devices> {
         if let Some((given, trace)) =
             self.logical_pages.zip(trace_pages).filter(|(given, trace)| given < trace)
         {
@@ -34,7 +34,7 @@ impl DeviceArg {
                 base.profile.device.logical_pages,
             )));
         }
-        self.request()?.devices(base).map_err(errors::argument)
+        self.request()?.devices(base).map_err(|error| errors::device(&error, packs))
     }
 
     /// Where it comes from, for results.
@@ -99,7 +99,7 @@ pub fn check(device: DeviceArg) -> PyResult<()> {
 /// The sizes and budgets of a device, as `pcstream geometry --json` writes them.
 #[pyfunction]
 pub fn derive(device: DeviceArg) -> PyResult<String> {
-    let devices = device.devices(None)?;
+    let devices = device.devices(None, false)?;
     let json = geometry::json(device.origin(), &devices.settings, &devices.profile);
     serde_json::to_string(&json).map_err(errors::argument)
 }

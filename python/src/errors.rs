@@ -6,6 +6,8 @@ use pcstream_replay::ReplayError;
 use pcstream_replay::budget::NotEnough;
 use pcstream_replay::recorded::RecordedError;
 use pcstream_report::human::bytes;
+use pcstream_ssd::GeometryError;
+use pcstream_ssd::request::RequestError;
 use pcstream_trace::TraceError;
 use pyo3::prelude::*;
 
@@ -84,12 +86,18 @@ pub fn recorded(error: &RecordedError<TraceError>) -> PyErr {
     }
 }
 
+/// What takes less of everything than the device of a trace that writes little of it.
+const PACKED: &str = ", or pack=0.9 for a device that is no larger than what the trace writes";
+
+/// No such device can be. `packs`: one without the pages that the trace never writes would be smaller.
+pub fn device(error: &RequestError, packs: bool) -> PyErr {
+    let is_too_large = matches!(error, RequestError::Geometry(GeometryError::TooLarge { .. }));
+    argument(format_args!("{error}{}", if packs && is_too_large { PACKED } else { "" }))
+}
+
 /// More memory would be needed. `packs`: a device without the pages that the trace never writes would take less.
 pub fn memory(NotEnough { needed, available }: NotEnough, packs: bool) -> PyErr {
-    let smaller = match packs {
-        true => ", or pack=0.9 for a device that is no larger than what the trace writes",
-        false => "",
-    };
+    let smaller = if packs { PACKED } else { "" };
     let message = format!(
         "the simulation needs at least {} of memory, for one scheme at a time, and {} are allowed (three quarters of what is \
          free, unless memory says otherwise): free some, or allow more with memory={smaller}",

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pcstream_placement::SchemeFactory;
-use pcstream_replay::space::Space;
 use pcstream_replay::{Fit, FitError, Fitted, FrontEnd, LaneResult, Pass, Plan, plan};
 use pcstream_report::human::percent;
 use pcstream_report::space::discards_matter;
@@ -56,7 +55,7 @@ pub fn simulate(
     let run = Run { reader: &reader, stop: &stop, options: &options };
     let work = || {
         let mut fit = Fit::new(run, options.space(), device.logical_pages)?;
-        let (plan, devices) = run.plan(factories, &device, fit.space())?;
+        let (plan, devices) = run.plan(factories, &device, &fit)?;
         let groups = fit.groups(&plan, memory::allowed(options.memory))?;
         let fitted = fit.run(&plan, &groups)?;
         stop.check()?;
@@ -121,11 +120,11 @@ impl Run<'_> {
         &self,
         schemes: Vec<Arc<dyn SchemeFactory>>,
         device: &DeviceArg,
-        space: Option<&Space>,
+        fit: &Fit<Run<'_>>,
     ) -> PyResult<(Plan, Devices)> {
-        let meta = self.reader.meta();
+        let (meta, space) = (self.reader.meta(), fit.space());
         let pages = space.map_or(meta.device.pages, |space| space.logical_pages);
-        let devices = device.devices(Some(pages))?;
+        let devices = device.devices(Some(pages), fit.packs())?;
         let clock = self.options.clock(&devices.profile);
         let lanes = plan::lanes(&schemes, &devices.settings, clock.as_ref(), space);
         let logical_pages = devices.profile.device.logical_pages;

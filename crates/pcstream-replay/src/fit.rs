@@ -124,6 +124,12 @@ impl<F: FrontEnd> Fit<F> {
         self.space.as_ref()
     }
 
+    /// Whether a device without the pages that the trace never writes is smaller, and was not asked for.
+    pub fn packs(&self) -> bool {
+        let meta = self.front.meta();
+        self.settings.pack.is_none() && self.capacity.is_none() && meta.totals.host_pages < meta.device.pages
+    }
+
     /// The trace's batches, changed.
     pub fn batches(&self) -> impl Iterator<Item = Result<Batch, F::ReadError>> + Send {
         let space = self.space.as_ref();
@@ -178,12 +184,9 @@ impl<F: FrontEnd> Fit<F> {
             let touched = Touched::new(&surveyed.used.written, prefill, self.front.meta().totals.host_pages);
             footprint = of(Some(&touched)).map_err(|error| self.front.failure(error.into()))?;
         }
-        let lanes = footprint.groups(available).map_err(|not_enough| {
-            let meta = self.front.meta();
-            // A trace that writes less than its device holds fits a smaller one.
-            let packs = self.settings.pack.is_none() && meta.totals.host_pages < meta.device.pages;
-            self.front.failure(FitError::Memory { not_enough, packs })
-        })?;
+        let lanes = footprint
+            .groups(available)
+            .map_err(|not_enough| self.front.failure(FitError::Memory { not_enough, packs: self.packs() }))?;
         Ok(Groups { lanes, density: footprint.density, total: footprint.total() })
     }
 

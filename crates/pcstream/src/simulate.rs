@@ -133,7 +133,8 @@ pub fn fit_on<'a>(
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
     let fitting = Fitting::new(reader, fit, template.capacity_pages(), Interrupt::watch()?, ui)?;
-    let mut planned = Planned::of(args, &schemes, template, reader.meta(), fitting.fit.space())?;
+    let planned = Planned::of(args, &schemes, template, reader.meta(), fitting.fit.space());
+    let mut planned = planned.map_err(|failure| fitting.refused(failure))?;
     let device = &planned.plan.lanes[0].device;
     if let Some(first) = planned.shrunk_from {
         ui.remark(&geometry::smaller_superblocks(first, device.superblock_pages));

@@ -113,6 +113,22 @@ fn passes_change_no_result_and_too_little_memory_is_refused_with_the_numbers() {
 }
 
 #[test]
+fn a_disk_too_large_for_the_model_can_be_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), 40 * TB, 2_000, 2);
+    let (csv, html) = (dir.path().join("s.csv"), dir.path().join("r.html"));
+    let (csv, html) = (csv.to_str().unwrap(), html.to_str().unwrap());
+    let remedy = ["more than the model addresses", "use a smaller device, or --pack 0.9 for a device that"];
+    refuses(2, &["simulate", &trace], &remedy);
+    refuses(2, &["advise", &trace], &remedy);
+    refuses(2, &["report", &trace, "-o", html], &remedy);
+    refuses(2, &["sweep", &trace, "-o", csv], &remedy);
+    let (_, err) = ends_with(2, &["simulate", &trace, "--capacity", "200T"]);
+    assert!(err.contains("use a smaller device") && !err.contains("--pack"), "{err}");
+    ends_with(0, &["simulate", &trace, "--scheme", "baseline", "--pack", "0.9"]);
+}
+
+#[test]
 fn a_large_disk_of_which_little_was_written_can_be_packed() {
     let dir = tempfile::tempdir().unwrap();
     let trace = trace(dir.path(), 30 << 18, 20_000, 5);

@@ -4,7 +4,8 @@ use anyhow::anyhow;
 use pcstream_replay::budget::NotEnough;
 use pcstream_replay::{Groups, Plan};
 use pcstream_report::human::bytes;
-use pcstream_ssd::Density;
+use pcstream_ssd::request::RequestError;
+use pcstream_ssd::{Density, GeometryError};
 use pcstream_system::memory::allowed;
 
 use super::Fitting;
@@ -22,12 +23,12 @@ pub fn not_enough_to_begin(NotEnough { needed, available }: NotEnough) -> Failur
     ))
 }
 
+/// What takes less of everything than the device of a trace that writes little of it.
+const PACKED: &str = ", or --pack 0.9 for a device that is no larger than what the trace writes";
+
 /// Refuses a simulation; `packs` says whether a packed device would take less.
 pub fn not_enough(NotEnough { needed, available }: NotEnough, packs: bool) -> Failure {
-    let smaller = match packs {
-        true => ", or --pack 0.9 for a device that is no larger than what the trace writes",
-        false => "",
-    };
+    let smaller = if packs { PACKED } else { "" };
     Failure::failed(anyhow!(
         "the simulation needs at least {} of memory, for one lane at a time, and {} are allowed (three \
          quarters of what is free, unless --memory says otherwise): free some, allow more with --memory{smaller}",
@@ -43,6 +44,19 @@ fn enough(needed: u64) -> String {
 }
 
 impl Fitting<'_> {
+    /// Why the device cannot be; one that is too large for the model may fit once it is packed.
+    pub fn refused(&self, failure: Failure) -> Failure {
+        let is_too_large = |error: &anyhow::Error| {
+            matches!(error.downcast_ref(), Some(RequestError::Geometry(GeometryError::TooLarge { .. })))
+        };
+        match failure {
+            Failure::WrongArguments(error) if self.fit.packs() && is_too_large(&error) => {
+                Failure::wrong_arguments(anyhow!("{error}{PACKED}"))
+            }
+            other => other,
+        }
+    }
+
     /// How the tables of a survey of the plan's first device are best made; refused where it does not fit into memory.
     pub fn room_for_survey(&mut self, plan: &Plan) -> Result<Density, Failure> {
         self.fit.room_for_survey(plan, allowed(self.memory))

@@ -143,7 +143,8 @@ impl Grid {
             fitting.fit.change(point.space)?;
         }
         let pages = fitting.fit.space().map_or(meta.device.pages, |space| space.logical_pages);
-        let Made { devices, refused } = devices(&args.grid, point, pages)?;
+        let Made { devices, refused } =
+            devices(&args.grid, point, pages).map_err(|failure| fitting.refused(failure))?;
         self.left_out.extend(refused.into_iter().map(|why| format!("{}, {why}", in_words(point))));
         if !self.spaces.iter().any(|space| space.settings == point.space) {
             let logical_pages = devices[0].profile.device.logical_pages;
