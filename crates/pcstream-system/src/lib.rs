@@ -3,4 +3,5 @@
 pub mod memory;
 pub mod process;
 pub mod run_dir;
+pub mod shell;
 pub mod trusted_file;

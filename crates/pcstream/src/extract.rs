@@ -4,6 +4,7 @@ use anyhow::anyhow;
 use pcstream_replay::{LeftOut, Part};
 use pcstream_report::escape::visible_start;
 use pcstream_report::human::{count, page_bytes};
+use pcstream_system::shell;
 use pcstream_trace::store::UNFINISHED;
 use pcstream_trace::{Event, Kind, Meta, Summary, TraceReader};
 
@@ -105,7 +106,7 @@ fn no_match(args: &ExtractArgs, wanted: &Wanted) -> Failure {
         (_, true) => "no program of the trace matches --program",
         _ => "nothing was written by such programs to such files",
     };
-    let trace = args.trace.display();
+    let trace = shell::word(&args.trace);
     let ask = "expected a pattern such as '*.ibd', '/db/**' or postgres";
     Failure::failed(anyhow!(
         "{what}; {ask}. `pcstream contexts {trace} --by file` and `--by program` list what there is"

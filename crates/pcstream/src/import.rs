@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use pcstream_report::human;
 use pcstream_report::table::Side::{Left, Right};
 use pcstream_report::table::table;
+use pcstream_system::shell;
 use pcstream_trace::import::{BadLine, Counts, Importer, LineError, MAX_LINE_BYTES, Settings, quote};
 use pcstream_trace::{PAGE_BYTES, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -404,17 +405,10 @@ fn refuse_compressed(args: &ImportArgs, head: &[u8]) -> anyhow::Result<()> {
     let Some((_, kind, command)) = COMPRESSED.iter().find(|(magic, ..)| head.starts_with(magic)) else {
         return Ok(());
     };
-    let file = if is_stdin(&args.input) { "FILE".to_owned() } else { shell_word(&args.input) };
+    let file = if is_stdin(&args.input) { "FILE".to_owned() } else { shell::word(&args.input) };
     Err(anyhow!(
         "{}: is compressed ({kind}), expected text; use `{command} {file} | pcstream import --format {} - ...`",
         input_name(args),
         args.format.name
     ))
-}
-
-/// A path as a shell takes it for one word.
-fn shell_word(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=,:@%".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

@@ -17,6 +17,7 @@ use pcstream_report::settings::Settings;
 use pcstream_report::space::ChangedSpace;
 use pcstream_report::{About, ContextRow, FILES_PER_CONTEXT, Layout, Simulation, TraceInfo, geometry, human};
 use pcstream_ssd::{Density, Devices};
+use pcstream_system::shell;
 use pcstream_trace::{Meta, TraceError, TraceReader};
 
 use crate::args::{ContextsArgs, FitArgs, SchemeOptions, SimulateArgs, SimulationArgs};
@@ -247,7 +248,7 @@ pub fn read(path: &Path) -> anyhow::Result<TraceReader> {
         let remedy = match is_denied && is_of_another {
             true => format!(
                 ", which is another user's (`sudo chown -R \"$(id -u)\" {}` makes it yours)",
-                path.display()
+                shell::word(path)
             ),
             false => String::new(),
         };

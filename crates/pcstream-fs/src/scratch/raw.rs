@@ -8,6 +8,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use pcstream_system::shell;
+
 use super::error::ScratchError;
 use super::mounts::{BlockDevice, mount_of_device, namespaces_with, read_mounts};
 use super::resource::MountUser;
@@ -40,11 +42,11 @@ const MAGIC: [(&str, u64, &[u8]); 4] = [
 pub fn hidden_file_system(path: &Path) -> Option<String> {
     let device = raw_device(path).ok()??;
     let name = file_system_on(&File::open(path).ok()?)?;
-    let path = path.display();
+    let (word, path) = (shell::word(path), path.display());
     Some(match namespaces_with(device.number).first() {
         Some(MountUser { pid, name: process, .. }) => format!(
             "{path} holds {name}, mounted in another mount namespace (of {process}, pid {pid}): its files are not seen from here; \
-             mount it here, too, and give that directory: mount -o nosuid,nodev {path} DIR"
+             mount it here, too, and give that directory: mount -o nosuid,nodev {word} DIR"
         ),
         None => format!(
             "{path} holds {name}, which is not seen as mounted here: writes are seen as those to a device, without their files"

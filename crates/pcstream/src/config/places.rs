@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use pcstream_system::shell;
 use pcstream_system::trusted_file::{self, Untrusted};
 
 /// The machine's.
@@ -100,7 +101,7 @@ fn not_believed(path: &Path, error: Untrusted) -> anyhow::Error {
             format!(
                 "; root takes a configuration only where nobody else can change it: `install -m 644 {} {SYSTEM}`, or \
                  give --no-config",
-                path.display()
+                shell::word(path)
             )
         }
         _ => String::new(),
@@ -119,6 +120,12 @@ mod tests {
         };
         let places = usual_places(variable, root, more_rights);
         places.iter().map(|path| path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn the_remedy_can_be_copied() {
+        let error = not_believed(Path::new("/my x.toml"), Untrusted::Writable { path: "/my x.toml".into() });
+        assert!(error.to_string().contains("`install -m 644 '/my x.toml' /etc/pcstream.toml`"), "{error}");
     }
 
     #[test]

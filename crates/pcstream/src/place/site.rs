@@ -10,6 +10,7 @@ use pcstream_fs::scratch::{ExistingFs, FsKind, is_there, is_working, raw_device}
 use pcstream_place::device::Device;
 use pcstream_place::sink::ByRequest;
 use pcstream_place::sinks::Choice;
+use pcstream_system::shell;
 
 use crate::failure::Failure;
 use crate::ui::Ui;
@@ -94,16 +95,25 @@ impl Site {
 
 /// What the user should know of a file system whose placer was killed, and left hints there.
 pub fn hints_left(mount_point: &Path) -> String {
-    let at = mount_point.display();
     format!(
-        "files of {at} may have hints of a placer that was killed; take them back: pcstream place --on {at} --sink \
-         hints -- true"
+        "files of {} may have hints of a placer that was killed; take them back: pcstream place --on {} --sink hints -- true",
+        mount_point.display(),
+        shell::word(mount_point)
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_that_takes_hints_back_can_be_copied() {
+        let said = hints_left(Path::new("/mnt/m f"));
+        assert!(
+            said.starts_with("files of /mnt/m f may") && said.contains(" --on '/mnt/m f' --sink hints"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn another_device_than_was_found_is_refused() {
