@@ -84,7 +84,7 @@ use crate::ui::Ui;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let Configured { cli, remarks } = match config::parse(&words) {
+    let Configured { cli, remarks, defaults } = match config::parse(&words) {
         Ok(configured) => configured,
         // Help and versions: clap would end with 0 though nobody could read them.
         Err(Refused::Flags(error)) if !error.use_stderr() => {
@@ -135,7 +135,7 @@ fn main() -> ExitCode {
              (needs clang and libelf, Linux with BTF): cargo build --release --features capture"
         ))),
     };
-    ended(result)
+    ended(result.map_err(|failure| defaults.explain(failure)))
 }
 
 #[cfg(feature = "capture")]

@@ -206,6 +206,21 @@ fn rules_without_a_rule_are_remarked_with_their_file() {
     assert!(err.contains(&format!("--rules {rules}: no line holds a rule, so all goes to S0")), "{err}");
 }
 
+#[test]
+fn a_setting_of_a_file_that_does_not_fit_flags_is_refused_with_the_file() {
+    let place = Place::new();
+    let (trace, file) = (place.path("t.pctrace"), place.path("my.toml"));
+    let with = |text: &str, flags: &[&str], said: &str| {
+        std::fs::write(&file, text).unwrap();
+        let words = [&["--config", &file, "simulate", &trace], flags].concat();
+        refuses(2, &words, &[said, &format!(" is of configuration {file})")]);
+    };
+    let table = ["--set", "pcstream.table_bytes=13000"];
+    with("[simulate]\ntable-bytes = 1300\n", &table, "--table-bytes 1300 says the same");
+    let set = "[simulate]\nset = ['pcstream.averaging=0.3']\n";
+    with(set, &["--scheme", "baseline"], "pcstream is not in this run");
+}
+
 /// A preset that knows nothing of a trace places as the baseline does, which is said.
 #[test]
 fn the_default_rules_know_generated_files_and_say_what_they_do_not_know() {

@@ -23,6 +23,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches as _, Id};
 
 use crate::args::{self, Cli};
 use crate::failure::Failure;
+use crate::ui::with_causes;
 use entries::Entry;
 use places::Found;
 
@@ -33,6 +34,30 @@ pub struct Configured {
     pub cli: Cli,
     /// What to say of the configuration.
     pub remarks: Vec<String>,
+    /// What of the command line stands in files.
+    pub defaults: Defaults,
+}
+
+/// Flags with what files say of them. An error of a flag names it as if it stood on the command line.
+#[derive(Debug, Default)]
+pub struct Defaults(Vec<(String, String)>);
+
+impl Defaults {
+    /// The failure; one of arguments with the files that said what it names.
+    pub fn explain(&self, failure: Failure) -> Failure {
+        let error = match failure {
+            Failure::WrongArguments(error) => error,
+            other => return other,
+        };
+        let said = with_causes(&error);
+        let is_end = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
+        let is_named = |flag: &str| said.match_indices(flag).any(|(at, _)| is_end(&said[at + flag.len()..]));
+        let named = self.0.iter().filter(|(flag, _)| is_named(flag)).map(|(_, what)| what.as_str());
+        match named.collect::<Vec<_>>()[..] {
+            [] => Failure::WrongArguments(error),
+            ref named => Failure::wrong_arguments(anyhow!("{said} ({})", named.join(", "))),
+        }
+    }
 }
 
 /// Why a command line does not lead to a command.
@@ -67,7 +92,7 @@ pub fn parse(words: &[OsString]) -> Result<Configured, Refused> {
     let (path, _) = chosen(&matches);
     command_is_there(words, descend(&known, &path))?;
     if cli.global.no_config || descend(&known, &path).is_hide_set() {
-        return Ok(Configured { cli, remarks: Vec::new() });
+        return Ok(Configured { cli, remarks: Vec::new(), defaults: Defaults::default() });
     }
     let found = places::files(cli.global.config.as_deref())?;
     complete(words, &matches, &known, found)
@@ -114,6 +139,7 @@ fn complete(
     let (path, leaf) = chosen(matches);
     let target = descend(known, &path);
     let (mut remarks, mut command) = (found.remarks, Cli::without_live_defaults());
+    let mut defaults = Defaults::default();
     let mut given = explicit(target, leaf);
     for file in found.files {
         let entries = entries::read(&file.text, known).with_context(|| place(&file))?;
@@ -123,6 +149,8 @@ fn complete(
             remarks.push(format!("defaults of {}: {}", file.path.display(), shown.join(" ")));
         }
         for entry in taken {
+            let origin = format!("{} is of {}", entry.as_flag(), place(&file));
+            defaults.0.push((format!("--{}", entry.key), origin));
             command = with_default(command, &entry.command, &entry);
             given.insert(entry.id, entry.values);
         }
@@ -131,7 +159,7 @@ fn complete(
     let is_live = given.iter().any(|(id, values)| id.as_str() == "live" && values[..] == ["true"]);
     let command = args::with_live_defaults(command, |flag| !is_given(flag), is_live);
     let matches = command.try_get_matches_from(words)?;
-    Ok(Configured { cli: Cli::from_arg_matches(&matches)?, remarks })
+    Ok(Configured { cli: Cli::from_arg_matches(&matches)?, remarks, defaults })
 }
 
 /// The names that lead to the command that was chosen, and what it was given.
@@ -315,6 +343,27 @@ mod tests {
         assert_eq!(run("[run]\nlive = true\n", &[]), of("baseline,pcstream", 1));
         assert_eq!(run("[run]\nlive = true\nsize = '2G'\n", &["--scheme", "pcstream"]), of("pcstream", 2));
         assert_eq!(run("[run]\nsize = '2G'\n", &[]).1, 2);
+    }
+
+    #[test]
+    fn errors_of_keys_name_the_file() {
+        let text = "[simulate]\ntable-bytes = 1300\nset = ['pcstream.averaging=0.3', 'pcstream.order=1']\n";
+        let defaults = configured(text, &["simulate", "t"]).unwrap().defaults;
+        let explained = |said: &'static str| {
+            let failure = defaults.explain(Failure::wrong_arguments(anyhow!(said)));
+            failure.error().unwrap().to_string()
+        };
+        let error = explained("--table-bytes 1300 says the same");
+        assert!(
+            error.starts_with("--table-bytes 1300 says the same (--table-bytes=1300 is of configuration /")
+        );
+        assert!(error.ends_with("/pcstream.toml)"), "{error}");
+        assert!(
+            explained("--set x: no").contains("(--set=pcstream.averaging=0.3 --set=pcstream.order=1 is of")
+        );
+        assert_eq!(explained("--settle and --table"), "--settle and --table");
+        let failed = defaults.explain(Failure::failed(anyhow!("--set")));
+        assert_eq!(failed.error().unwrap().to_string(), "--set");
     }
 
     #[test]
