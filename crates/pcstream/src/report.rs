@@ -4,6 +4,7 @@
 //! curves: in groups of lanes that fit into memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use pcstream_replay::{Fitted, FrontEnd as _, LaneResult, LaneSpec, Pass, Plan};
 use pcstream_report::pictures::{self, Curve, Material, Sweep};
 use pcstream_report::{Simulation, dropped, human};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, Spare};
+use pcstream_system::shell;
 use pcstream_trace::TraceReader;
 
 use crate::args::{ReportArgs, SchemeOptions};
@@ -41,6 +43,7 @@ const OVER_STREAMS: &str = "waf-over-streams";
 
 /// `pcstream report`.
 pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
+    check_page(args).map_err(Failure::WrongArguments)?;
     if let Some(name) = &args.figure {
         check_figure(name, args).map_err(Failure::WrongArguments)?;
     }
@@ -115,6 +118,22 @@ fn write_page(output: Option<(&Path, WholeFile)>, page: &str, ui: Ui) -> Result<
     let Some((path, file)) = output else { return ui::print(page) };
     file.write(page.as_bytes())?;
     ui.remark(&format!("{}: {} written", path.display(), human::bytes(page.len() as u64)));
+    Ok(())
+}
+
+/// Refuses a page with the name of a picture.
+fn check_page(args: &ReportArgs) -> anyhow::Result<()> {
+    let extension = args.output.as_deref().and_then(Path::extension).map(|name| name.to_ascii_lowercase());
+    let of_picture =
+        ["svg", "png", "csv"].into_iter().find(|kind| extension.as_deref() == Some(OsStr::new(kind)));
+    if let (Some(kind), Some(path)) = (of_picture, &args.output) {
+        let file = shell::word(path);
+        return Err(anyhow!(
+            "--output {}: the whole report is HTML, expected a name such as report.html; a single picture is \
+             --figure NAME --{kind} {file}",
+            path.display()
+        ));
+    }
     Ok(())
 }
 

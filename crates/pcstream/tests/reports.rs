@@ -154,6 +154,12 @@ fn pictures_alone_and_their_numbers() {
     let baseline = json(&[&["simulate", trace.as_str()], &flags[..]].concat());
     assert_eq!(sum, baseline["results"][0]["gc_pages"].as_u64().unwrap());
     refuses(2, &["report", &trace], &["--output", "--figure"]);
+    for kind in ["svg", "png", "CSV"] {
+        let file = place.path(&format!("a b.{kind}"));
+        let remedy = format!("--figure NAME --{} '{file}'", kind.to_lowercase());
+        refuses(2, &["report", &trace, "-o", &file], &["the whole report is HTML", &remedy]);
+        assert!(!fs::exists(&file).unwrap());
+    }
     refuses(2, &["report", &trace, "--figure", "pie", "--svg", "-"], &["pie", "address-map"]);
     refuses(2, &["report", &trace, "--figure", "waf"], &["--svg", "--csv"]);
 }
