@@ -42,7 +42,8 @@ pub fn extract(args: &ExtractArgs, ui: Ui) -> Result<Status, Failure> {
     });
     bar.finish_and_clear();
     let nothing = output.meta_mut().totals.data_pages == 0;
-    let written = written.and_then(|()| if nothing { Err(no_match(args, &wanted)) } else { Ok(()) });
+    let written =
+        written.and_then(|()| if nothing { Err(no_match(args, &wanted, &patterns)) } else { Ok(()) });
     let (summary, ()) = output.finish(written)?;
     for (flag, pattern) in patterns.without_match(reader.files(), reader.contexts()) {
         ui.remark(&format!("{flag} {}: matched nothing", visible_start(pattern, LONGEST_SHOWN)));
@@ -99,17 +100,17 @@ fn meta_of_part(args: &ExtractArgs, from: &Meta) -> Meta {
     meta
 }
 
-fn no_match(args: &ExtractArgs, wanted: &Wanted) -> Failure {
+fn no_match(args: &ExtractArgs, wanted: &Wanted, patterns: &Patterns) -> Failure {
     let none = |of: &[bool]| !of.contains(&true);
-    let what = match (none(&wanted.files), none(&wanted.contexts)) {
-        (true, _) => "no file of the trace matches --file",
-        (_, true) => "no program of the trace matches --program",
-        _ => "nothing was written by such programs to such files",
+    let (what, hint) = match (none(&wanted.files), none(&wanted.contexts)) {
+        (true, _) => ("no file of the trace matches --file", patterns.hint()),
+        (_, true) => ("no program of the trace matches --program", ""),
+        _ => ("nothing was written by such programs to such files", ""),
     };
     let trace = shell::word(&args.trace);
     let ask = "expected a pattern such as '*.ibd', '/db/**' or postgres";
     Failure::failed(anyhow!(
-        "{what}; {ask}. `pcstream contexts {trace} --by file` and `--by program` list what there is"
+        "{what}{hint}; {ask}. `pcstream contexts {trace} --by file` and `--by program` list what there is"
     ))
 }
 

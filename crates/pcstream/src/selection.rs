@@ -49,6 +49,16 @@ impl Patterns {
         self.file.is_empty() || path.is_some_and(matches)
     }
 
+    /// What may be wrong with patterns of paths that match no file; empty if nothing is.
+    pub fn hint(&self) -> &'static str {
+        let is_of_one_directory =
+            |pattern: &str| pattern.contains('/') && pattern.contains('*') && !pattern.contains("**");
+        match self.file.iter().any(|pattern| is_of_one_directory(&pattern.text)) {
+            true => "; a * matches no /: write ** for directories",
+            false => "",
+        }
+    }
+
     /// The flags and patterns that none of these files or programs matches.
     pub fn without_match(&self, files: &[File], contexts: &[Context]) -> Vec<(&'static str, &str)> {
         let no_file = |pattern: &&Pattern| !files.iter().any(|file| is_file(&pattern.rules, &file.path));
@@ -88,7 +98,7 @@ impl Selection<'_> {
             left_out_pages: simulation.writers.totals().host_pages - pages,
             left_out_contexts: contexts - known(rows),
         };
-        let words = in_words(&selection, rows);
+        let words = in_words(&selection, rows, self.patterns.hint());
         (selection, words)
     }
 }
@@ -98,8 +108,8 @@ fn known(rows: &[ContextRow]) -> u64 {
     rows.iter().filter(|row| row.context.is_some()).count() as u64
 }
 
-/// For the head of a table.
-fn in_words(selection: &SelectionJson, rows: &[ContextRow]) -> String {
+/// For the head of a table; the hint is for one without rows.
+fn in_words(selection: &SelectionJson, rows: &[ContextRow], hint: &str) -> String {
     let flag = |name: &str, pattern: &Option<String>| pattern.as_ref().map(|of| format!("{name} '{of}'"));
     let flags = [flag("--file", &selection.file), flag("--program", &selection.program)];
     let pages = rows.iter().map(|row| row.writer.pages()).sum();
@@ -111,10 +121,8 @@ fn in_words(selection: &SelectionJson, rows: &[ContextRow]) -> String {
         known(rows) + selection.left_out_contexts,
         page_bytes(selection.left_out_pages),
     );
-    let is_of_path =
-        |pattern: &String| pattern.contains('/') && pattern.contains('*') && !pattern.contains("**");
-    if rows.is_empty() && selection.file.as_ref().is_some_and(is_of_path) {
-        words += "; a * matches no /: write ** for directories";
+    if rows.is_empty() {
+        words += hint;
     }
     if rows.iter().any(|row| row.alive_pages().is_none()) {
         words += "; lifetimes are not known of contexts that wrote other files, too";

@@ -112,6 +112,12 @@ fn what_cannot_be_extracted_is_refused() {
         &["extract", MIXED, "-o", &part, "--file", "*.none"],
         &["no file of the trace matches", "--by file"],
     );
+    let star = ["extract", MIXED, "-o", &part, "--file", "*/none"];
+    refuses(
+        1,
+        &star,
+        &["no file of the trace matches --file; a * matches no /: write ** for directories; expected"],
+    );
     refuses(1, &["extract", MIXED, "-o", &part, "--program", "none"], &["no program of the trace matches"]);
     let metadata = ["extract", MIXED, "-o", &part, "--file", "*.none", "--metadata"];
     refuses(1, &metadata, &["no file of the trace matches"]);
