@@ -52,7 +52,8 @@ pub enum ScratchError {
     },
     /// The device could fill the machine's memory.
     #[error(
-        "a {backing} device of {size} bytes could take {needed} bytes of memory, {available} are available: use a smaller --size, a higher --fill, or --image PATH"
+        "a {backing} device of {} could take {} of memory, {} are available: use a smaller --size, a higher --fill, or --image PATH",
+        human(*size), human(*needed), human(*available)
     )]
     Memory {
         /// `zram` or `tmpfs`.
@@ -66,7 +67,8 @@ pub enum ScratchError {
     },
     /// The device could fill the file system that holds the image.
     #[error(
-        "{path}: the image could grow by {needed} bytes, its file system has {available} free: use a smaller --size, a higher --fill, or another place"
+        "{path}: the image could grow by {}, its file system has {} free: use a smaller --size, a higher --fill, or another place",
+        human(*needed), human(*available)
     )]
     Space {
         /// The image.
@@ -214,6 +216,12 @@ pub enum ScratchError {
     },
 }
 
+/// Bytes in a unit in which they are at least 1, if they are a MiB.
+fn human(bytes: u64) -> String {
+    let (unit, name) = if bytes < 1 << 30 { (1_u64 << 20, "MiB") } else { (1 << 30, "GiB") };
+    format!("{:.2} {name}", bytes as f64 / unit as f64)
+}
+
 fn not_removed(left: &[Left], users: &[MountUser]) -> String {
     let mut text = String::from("the scratch file system is not removed completely: ");
     let items: Vec<String> = left.iter().map(|l| format!("{} ({})", l.resource, l.reason)).collect();
@@ -235,5 +243,26 @@ pub(super) trait Context<T> {
 impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, ScratchError> {
         self.map_err(|source| ScratchError::Io { doing: what(), source: source.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_readable() {
+        let error =
+            ScratchError::Memory { backing: "zram", size: 10 << 40, needed: 3 << 29, available: 200 << 20 };
+        let text = error.to_string();
+        let expected =
+            "a zram device of 10240.00 GiB could take 1.50 GiB of memory, 200.00 MiB are available: ";
+        assert!(text.starts_with(expected), "{text}");
+        let error = ScratchError::Space { path: "/i".into(), needed: 1 << 30, available: 1 << 19 };
+        let text = error.to_string();
+        assert!(
+            text.starts_with("/i: the image could grow by 1.00 GiB, its file system has 0.50 MiB free: "),
+            "{text}"
+        );
     }
 }
