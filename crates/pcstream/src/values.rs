@@ -284,9 +284,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         _ => f64::NAN,
     };
     let seconds = number.parse().ok().map(|n: f64| n * unit).filter(|seconds| *seconds > 0.0);
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "expected a number above 0 with us, ms, s, m or h, such as 60s".to_owned())
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| {
+        "expected a number above 0 with us, ms, s, m or h, such as 60s; alone it is in seconds".to_owned()
+    })
 }
 
 /// A share from 0 to 1.
@@ -325,7 +325,10 @@ mod tests {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for bad in ["", "s", "0s", "-1s", "5 s", "5d", "inf", "nan", "1e300h"] {
-            assert!(duration(bad).is_err_and(|error| error.contains("such as 60s")), "{bad}");
+            assert!(
+                duration(bad).is_err_and(|error| error.contains("such as 60s; alone it is in seconds")),
+                "{bad}"
+            );
         }
     }
 

@@ -120,9 +120,9 @@ pub struct CaptureArgs {
     /// system has the context `others`
     #[arg(long, requires = "on", help_heading = "Capture")]
     pub dir_only: bool,
-    /// Record for so long, such as 60s or 5m; then a command is asked to end (SIGTERM), which is no failure of it. On a scratch
-    /// file system it is killed if it has not ended half a second later [default: until the command or process ends, the
-    /// cgroup is removed, or Ctrl-C]
+    /// Record for so long, such as 60s or 5m (seconds without a unit); then a command is asked to end (SIGTERM), which is no
+    /// failure of it. On a scratch file system it is killed if it has not ended half a second later [default: until the
+    /// command or process ends, the cgroup is removed, or Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Capture")]
     pub duration: Option<Duration>,
     /// Return addresses kept of each call path: 1 to 16 [default: 12; of a stack scan 5]

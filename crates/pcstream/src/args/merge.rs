@@ -44,7 +44,7 @@ pub struct MergeArgs {
     /// Where the merged trace goes: a new directory NAME.pctrace
     #[arg(short, long, value_name = "M.pctrace")]
     pub output: PathBuf,
-    /// Let a trace begin later than the others by so much (us, ms, s, m, h); may be repeated
+    /// Let a trace begin later than the others by so much (us, ms, s, m, h; seconds without a unit); may be repeated
     ///
     /// The trace is named as among the arguments, by its file name with or without `.pctrace`, or by its number from 1 on.
     #[arg(long, value_name = "TRACE=TIME")]

@@ -75,8 +75,8 @@ pub struct PlaceArgs {
     pub write_buffers: Vec<String>,
     #[command(flatten, next_help_heading = ATTACH)]
     pub attach: AttachArgs,
-    /// Place for so long, such as 60s or 5m; then a command is asked to end (SIGTERM), which is no failure of it [default: until
-    /// the command ends, or it is stopped]
+    /// Place for so long, such as 60s or 5m (seconds without a unit); then a command is asked to end (SIGTERM), which is no
+    /// failure of it [default: until the command ends, or it is stopped]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Placement")]
     pub duration: Option<Duration>,
     /// How many contexts are shown at the end, those that wrote the most; JSON has them all

@@ -34,7 +34,7 @@ pub struct TopArgs {
     /// Print one table after one interval, and end
     #[arg(long)]
     pub once: bool,
-    /// Watch for so long, such as 60s or 5m [default: until q or Ctrl-C]
+    /// Watch for so long, such as 60s or 5m (seconds without a unit) [default: until q or Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub duration: Option<Duration>,
     /// What a row stands for: a call path, or a program with all of its call paths
