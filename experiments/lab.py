@@ -7,11 +7,6 @@ again. Sizes are bytes, shares are of the logical pages. WAF says nothing withou
 from __future__ import annotations
 
 import csv
-import hashlib
-import importlib.util
-import json
-import os
-import shlex
 import shutil
 import statistics
 import sys
@@ -24,10 +19,10 @@ from typing import Any
 import pcstream as pc
 from pcstream._record import failure_of
 
-from . import manual, provenance, saved
+from . import manual, provenance
 from .summaries import markdown
+from .workload import ROOT, Workload
 
-ROOT = Path(__file__).resolve().parents[1]
 #: Where published results are.
 RESULTS = ROOT / "docs" / "results"
 #: A legacy multi-stream SSD, as the papers had, and one with internal streams: GC destinations of the model.
@@ -40,59 +35,6 @@ SPARE_FACTOR = 0.07
 UTILISATION = 0.98
 #: Whether the file system's discards reach the device, and what tables call that.
 DISCARDS = ((True, "yes"), (False, "no"))
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Something that writes."""
-
-    name: str
-    about: str
-    #: The command; ``{}`` is the directory that it writes to, ``{kept}`` one for files that are kept beside the recording.
-    command: tuple[str, ...]
-    #: Of the scratch file system, with its unit.
-    size: str
-    #: Share of the file system that is full before it begins.
-    fill: float
-    #: Programs that it runs, and patterns of files that it reads, from the root.
-    needs: tuple[str, ...]
-    fs: str = "ext4"
-    #: Of Python.
-    modules: tuple[str, ...] = ()
-    #: More flags of ``pcstream record``.
-    options: tuple[str, ...] = ()
-    #: What its scripts compile.
-    sources: tuple[Path, ...] = ()
-    #: Names of programs whose versions count, and for each the command that prints it.
-    programs: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    #: Which of them draws without a seed; all else has the number of the recording as its seed.
-    unseeded: str = ""
-
-    def missing(self) -> list[str]:
-        """Programs, files and modules that it needs and this machine lacks."""
-        modules = [f"Python's module {name}" for name in self.modules if importlib.util.find_spec(name) is None]
-        return [name for name in self.needs if not is_there(name)] + modules
-
-    def words(self, number: int, kept: Path) -> list[str]:
-        """The command of a recording; ``{}`` is still in it."""
-        return [word.replace("{number}", str(number)).replace("{kept}", str(kept)) for word in self.command]
-
-    def digest(self, number: int) -> str:
-        """Of all that a recording depends on; where this checkout and Python lie is not part of it."""
-        command = [word.replace(sys.executable, "python").replace(str(ROOT), "ROOT") for word in self.command]
-        parts = [command, self.size, self.fill, self.fs, self.options, self.code(), number]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:10]
-
-    def code(self) -> list[str]:
-        """Digests of what it runs of this repository: scripts that the command names, also within one of the shell, and sources."""
-        words = (word for part in self.command for word in shlex.split(part))
-        scripts = [Path(word) for word in words if os.path.isabs(word) and word != sys.executable]
-        return [hashlib.sha256(file.read_bytes()).hexdigest() for file in (*scripts, *self.sources) if file.is_file()]
-
-
-def is_there(need: str) -> bool:
-    """Whether this machine has a program, or a file of a pattern from the root."""
-    return any(Path("/").glob(need[1:])) if need.startswith("/") else shutil.which(need) is not None
 
 
 @dataclass
@@ -150,7 +92,7 @@ class Lab:
         #: Results that figures share, and their losses, by recording and options.
         self.kept: dict[str, tuple[pc.Results, list[str]]] = {}
         #: Of the code that runs: the checkout may change meanwhile.
-        self.commit, self.build = provenance.commit(ROOT), saved.build()
+        self.commit = provenance.commit(ROOT)
         #: Whether results go to ``docs/results``, too.
         self.publishes = False
 
@@ -308,7 +250,6 @@ class Lab:
         left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
         absent = [name for name, traces in self.used.items() if not traces]
         programs = provenance.said_of_programs(self.workloads, self.used)
-        parts = saved.made_of(self)
         made = self.provenance()
         said = self.said_of_manual() + self.said_of_losses() + left_out + programs
         text = table.markdown() + said + f"\n{made}\n"
@@ -316,7 +257,6 @@ class Lab:
             why = " ".join(missing) or "its workloads gave none."
             print(f"{table.name}: no rows, so {path} stays as it was. {why}", file=sys.stderr)
             return path
-        saved.file_of(self, table.name).unlink(missing_ok=True)
         path.write_text(text)
         lacks = f"Lacks: {', '.join(absent)}.\n" if absent else ""
         path.with_suffix(".txt").write_text(f"{made}\n{lacks}{table.below()}{said}")
@@ -324,8 +264,6 @@ class Lab:
             csv.writer(file, lineterminator="\n").writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
             table.picture(path.with_suffix(".svg"))
-        if table.rows:
-            saved.file_of(self, table.name).write_text(json.dumps(parts, indent=4) + "\n")
         if self.publishes:
             publish(path.with_suffix(".csv"))
         return path

@@ -13,14 +13,11 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pcstream as pc
 
 from .manual import kept
-
-if TYPE_CHECKING:
-    from .lab import Workload
+from .workload import Workload
 
 #: In the directory of what is kept beside a recording.
 FILE = "versions.json"

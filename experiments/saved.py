@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pcstream as pc
 
-if TYPE_CHECKING:
-    from .lab import Lab
+from .lab import Lab, Table
 
 HERE = Path(__file__).resolve().parent
 
@@ -28,6 +27,10 @@ def build() -> str:
     return f"{pc.__version__} {digest}"
 
 
+#: Of the code that runs: the checkout may change meanwhile.
+BUILD = build()
+
+
 def file_of(lab: Lab, name: str) -> Path:
     """Where it is said what a figure's saved result was made of."""
     return lab.out / "results" / f"{name}.made.json"
@@ -35,12 +38,23 @@ def file_of(lab: Lab, name: str) -> Path:
 
 def parts(lab: Lab, recordings: dict[str, list[str]], losses: bool) -> dict[str, Any]:
     """What a result depends on. ``recordings``: ids of traces by workload; ``losses``: whether a table says some."""
-    return {"build": lab.build, "quick": lab.quick, "recordings": recordings, "losses": losses}
+    return {"build": BUILD, "quick": lab.quick, "recordings": recordings, "losses": losses}
 
 
 def made_of(lab: Lab) -> dict[str, Any]:
     """What the lab's current table is made of."""
     return parts(lab, {name: [str(trace.meta["trace_id"]) for trace in traces] for name, traces in lab.used.items()}, bool(lab.losses))
+
+
+def write(lab: Lab, table: Table) -> Path:
+    """Writes the lab's current table, and then what it was made of."""
+    made, place = made_of(lab), file_of(lab, table.name)
+    if table.rows:
+        place.unlink(missing_ok=True)
+    path = lab.write(table)
+    if table.rows:
+        place.write_text(json.dumps(made, indent=4) + "\n")
+    return path
 
 
 def keep(lab: Lab, name: str) -> Path | None:

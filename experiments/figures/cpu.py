@@ -23,8 +23,9 @@ from pathlib import Path
 from pcstream import RecordError
 from pcstream._record import LOSSES, find
 
-from ..lab import Lab, Table, Workload, spread
+from ..lab import Lab, Table, spread
 from ..pictures import bars
+from ..workload import Workload
 
 NAME = "fast19-fig14"
 ABOUT = "processor time with and without a capture"

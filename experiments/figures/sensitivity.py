@@ -74,10 +74,10 @@ def make(lab: Lab) -> Table:
 def extremes(whole: Mapping[Point, float], against: str, paper: int, workloads: int) -> str:
     """Where PCStream saves most and least, and how often as much as in the paper."""
     best, least = min(whole, key=whole.__getitem__), max(whole, key=whole.__getitem__)
-    met = sum(change <= -paper / 100 for change in whole.values())
+    reached = sum(change <= -paper / 100 for change in whole.values())
     return (
         f"PCStream against {against}, mean of the ratios over {workloads} workloads: {whole[best]:+.0%} at best ({at(best)}), "
-        f"{whole[least]:+.0%} at worst ({at(least)}). Paper: -{paper} %, which {met} of {len(whole)} points meet."
+        f"{whole[least]:+.0%} at worst ({at(least)}). Paper: -{paper} %, which {reached} of {len(whole)} points meet."
     )
 
 

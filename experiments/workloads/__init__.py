@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lab import Workload
+from ..workload import Workload
 from . import berkeleydb, btree, cassandra, gcc, mariadb, mixed, postgresql, rocksdb, servers, sqlite
 
 MODULES = (rocksdb, cassandra, sqlite, gcc, mixed, postgresql, mariadb, btree, berkeleydb, servers)

@@ -5,7 +5,7 @@ Its cleaner copies what is live of log files that are mostly dead, and deletes t
 
 from __future__ import annotations
 
-from ..lab import Workload
+from ..workload import Workload
 from . import ycsb
 
 #: The agent is built at the first call.

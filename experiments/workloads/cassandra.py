@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..lab import Workload
+from ..workload import Workload
 from . import ycsb
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..lab import ROOT, Workload
+from ..workload import ROOT, Workload
 from .kernel import PACKED
 
 HERE = Path(__file__).resolve().parent

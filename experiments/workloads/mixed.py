@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from ..lab import Workload
+from ..workload import Workload
 from . import gcc, rocksdb, sqlite, ycsb
 
 #: Builds of one call of GCC's driver: it is called again with another seed.

@@ -5,7 +5,7 @@ The second recording gives a page of the buffer the call path that made it dirty
 
 from __future__ import annotations
 
-from ..lab import ROOT, Workload
+from ..workload import ROOT, Workload
 
 COMMAND = (str(ROOT / "scripts" / "workloads"), "postgresql", "{}")
 #: pgbench is of the server's version.

@@ -6,7 +6,7 @@ three table files; the PM963's holds 16 of RocksDB's default size. RocksDB's LOG
 
 from __future__ import annotations
 
-from ..lab import Workload
+from ..workload import Workload
 from . import ycsb
 
 PROGRAMS = (ycsb.ROCKSDB, ycsb.YCSB, ycsb.JAVA)

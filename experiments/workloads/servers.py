@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..lab import Workload
+from ..workload import Workload
 
 DRIVER = str(Path(__file__).resolve().parent / "filebench.py")
 FILL = 0.8

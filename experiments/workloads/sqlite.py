@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..lab import Workload
+from ..workload import Workload
 
 DRIVER = str(Path(__file__).resolve().parent / "tpcc.py")
 #: The library that Python has.

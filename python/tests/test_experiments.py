@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -76,7 +75,7 @@ def test_without_recordings_earlier_results_stay(
     figure = experiments.FIGURES["fast19-fig10"]
     path = lab.write(figure.make(lab))
     earlier = {file: file.read_bytes() for file in path.parent.iterdir()}
-    assert len(earlier) == 5
+    assert len(earlier) == 4
     without = type(lab)(lab.out, True, 1, lab.workloads, may_record=False)
     capsys.readouterr()
     assert without.write(figure.make(without)) == path
@@ -394,22 +393,22 @@ def test_a_third_of_a_kernel_is_compiled_again(tmp_path: Path) -> None:
 
 def test_a_recording_depends_on_the_drivers_of_mixed_workloads(experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = importlib.import_module("experiments.workloads.mixed")
-    lab = importlib.import_module("experiments.lab")
+    module = importlib.import_module("experiments.workload")
 
     def digest(directory: str, text: str) -> str:
         """Of a workload whose driver lies in a checkout."""
         driver = tmp_path / directory / "driver.py"
         driver.parent.mkdir(exist_ok=True)
         driver.write_text(text)
-        monkeypatch.setattr(lab, "ROOT", driver.parent)
-        return str(lab.Workload("m", "", mixed.together((str(driver), "{}"), ("true",)), "64M", 0.5, ()).digest(1))
+        monkeypatch.setattr(module, "ROOT", driver.parent)
+        return str(module.Workload("m", "", mixed.together((str(driver), "{}"), ("true",)), "64M", 0.5, ()).digest(1))
 
     first = digest("a", "one")
     assert digest("a", "another") != first
     assert digest("b", "one") == first, "where the checkout lies is not part of it"
     source = tmp_path / "Load.java"
     source.write_text("one")
-    workload = lab.Workload("m", "", ("load",), "64M", 0.5, (), sources=(source,))
+    workload = module.Workload("m", "", ("load",), "64M", 0.5, (), sources=(source,))
     compiled = workload.digest(1)
     source.write_text("another")
     assert workload.digest(1) != compiled
@@ -434,7 +433,7 @@ def test_builds_of_a_mixed_workload_go_on_until_the_database_has_ended(experimen
 def test_root_processor_time_of_a_capture(experiments: Any, lab: Any, recorder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PCSTREAM_BINARY", recorder)
     cpu = importlib.import_module("experiments.figures.cpu")
-    make = importlib.import_module("experiments.lab").Workload
+    make = importlib.import_module("experiments.workload").Workload
     monkeypatch.setattr(cpu, "WORKLOADS", ("writes", "fails"))
     lab.workloads = {"writes": make("writes", "", ("dd", "if=/dev/zero", "of={}/f", "bs=4k", "count=64"), "64M", 0, ())}
     lab.workloads["fails"] = make("fails", "", ("true",), "64M", 0, ("no-such-program",))
@@ -547,32 +546,6 @@ def load(script: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.mark.parametrize("journal", ["delete", "wal"])
-def test_tpcc_is_consistent(tmp_path: Path, journal: str) -> None:
-    driver = ROOT / "experiments" / "workloads" / "tpcc.py"
-    file = tmp_path / "tpcc.db"
-    command = [sys.executable, str(driver), str(file), "--scale", "0.02", "--transactions", "400", "--journal", journal]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
-    assert said.startswith("transactions [")
-    db = sqlite3.connect(file)
-    orders, lines = (db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("orders", "order_line"))
-    assert orders > 600 and 5 * orders <= lines <= 15 * orders
-
-
-def test_tpcc_finds_what_is_inconsistent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    tpcc = importlib.import_module("experiments.workloads.tpcc")
-    db = sqlite3.connect(tmp_path / "tpcc.db", isolation_level=None)
-    bench = tpcc.Warehouse(db, 1, 0.01, 7)
-    bench.load()
-    bench.run(50, rate=None)
-    assert bench.broken() == []
-    db.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
-    db.execute("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 3")
-    db.execute("DELETE FROM order_line WHERE ol_d_id = 4 AND ol_number = 1 AND ol_o_id = 1")
-    assert len(bench.broken()) == 3
 
 
 def test_reads_at_low_load_take_what_one_die_takes(experiments: Any, lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ def _provenance(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_versions_are_those_that_programs_had_when_they_were_recorded(provenance: Any, tmp_path: Path) -> None:
-    make = importlib.import_module("experiments.lab").Workload
+    make = importlib.import_module("experiments.workload").Workload
     printed = (sys.executable, "-c", "print('Ver 10.11.19-deb12u1, for Linux')")
     programs = (("Store", printed), ("Client", ("no-such-program",)))
     workload = make("store", "", ("true",), "64M", 0, (), programs=programs, unseeded="Client")

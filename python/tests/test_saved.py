@@ -46,7 +46,7 @@ def test_a_figure_of_the_same_is_kept(command: Any, tmp_path: Path, monkeypatch:
     assert command() == (3, f"{rows.with_suffix('.md')}: kept\n") and rows.read_text() == "earlier"
     assert "kept" not in command("--again")[1] and rows.read_text() != "earlier"
     saved = importlib.import_module("experiments.saved")
-    monkeypatch.setattr(saved, "build", lambda: "changed")
+    monkeypatch.setattr(saved, "BUILD", "changed")
     assert "kept" not in command()[1]
     assert "kept" in command()[1]
 

@@ -419,7 +419,7 @@ fn existing_directory() {
     place.remove().expect("it can be removed");
 }
 
-/// Is told of a process that has ended when the program is loaded, before the file system is looked at again.
+/// Gets a remark on a process that has ended when the program is loaded, before the file system is looked at again.
 struct Unmounts(PathBuf);
 
 impl Observer for Unmounts {

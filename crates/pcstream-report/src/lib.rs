@@ -106,7 +106,7 @@ pub struct TraceInfo {
     pub real_time: bool,
     /// Whether a file system was recorded: imported and generated traces know of none.
     pub file_system: bool,
-    /// Whether the recorded file system told its device of all that was deleted, as scratch file systems do.
+    /// Whether the recorded file system sent discards for all that was deleted, as scratch file systems do.
     pub discards: bool,
     /// Loss counters by cause.
     pub losses: BTreeMap<String, u64>,
