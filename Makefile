@@ -14,10 +14,10 @@ SCRIPTS = $(shell git grep -lE '^\#(!/bin/(ba)?sh| shellcheck shell=)' -- script
 # C that clang-format lays out: all but one file of tables of comments, which would lose their columns.
 C_FILES = $(shell git ls-files '*.c' '*.h' ':!crates/pcstream-capture/bpf/wire.h')
 
-.PHONY: help setup check msrv test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb static sbom site uninstall
+.PHONY: help setup check msrv test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site uninstall
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
-	@echo '  make build | lint | package | wheel | test-python | experiments | agent | libpcstream | bench | site | sbom | deb | static | install, uninstall (PREFIX=/usr/local)'
+	@echo '  make build | lint | package | wheel | test-python | experiments | agent | libpcstream | bench | site | sbom | deb | install, uninstall (PREFIX=/usr/local)'
 
 setup:
 	scripts/setup test
@@ -90,16 +90,6 @@ deb:
 	    CARGO_TARGET_DIR=$(DEB)/target $(CARGO_BUILD)
 	mvn -q -B -f jvm/pom.xml package
 	packaging/deb $(DEB)/target/release/pcstream $(AGENT) $(DEB)
-
-# The program as one file without shared libraries, for hosts of any distribution: target/static/pcstream. The C library's static
-# form loads nothing at run time; libelf's says by pkg-config which libraries it needs itself.
-STATIC = $(abspath $(or $(CARGO_TARGET_DIR),target))/static
-static:
-	scripts/setup build
-	RUSTFLAGS="-C target-feature=+crt-static $$(pkg-config --static --libs-only-l libelf | sed 's/-l/-C link-arg=-l/g')" \
-	    CARGO_TARGET_DIR=$(STATIC)/target $(CARGO_BUILD) --target x86_64-unknown-linux-gnu
-	strip --strip-debug -o $(STATIC)/pcstream $(STATIC)/target/x86_64-unknown-linux-gnu/release/pcstream
-	LC_ALL=C ldd $(STATIC)/pcstream 2>&1 | grep -q 'statically linked'
 
 # What is compiled in, with versions and licences: target/pcstream.spdx.json.
 sbom:
