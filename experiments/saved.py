@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pcstream as pc
+from pcstream import _identity
 
 from .lab import Lab, Table
 
@@ -19,12 +19,10 @@ HERE = Path(__file__).resolve().parent
 
 
 def build() -> str:
-    """Tells builds apart: the package's version, and a digest of its Python and that of the experiments."""
-    package = Path(str(pc.__file__)).parent
-    folders = (package, HERE, HERE / "figures", HERE / "workloads")
-    files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
+    """Tells builds apart: digests of the package, its native half included, and of the experiments' Python."""
+    files = [file for folder in (HERE, HERE / "figures", HERE / "workloads") for file in sorted(folder.glob("*.py"))]
     digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
-    return f"{pc.__version__} {digest}"
+    return f"{_identity.build()} {digest}"
 
 
 #: Of the code that runs: the checkout may change meanwhile.

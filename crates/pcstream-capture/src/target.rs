@@ -38,26 +38,26 @@ impl Target {
     /// Looks at it before a capture is set up, which takes its time.
     ///
     /// Errors: it cannot be captured.
-    pub(crate) fn find(&self) -> Result<Found, ScratchError> {
-        let Target::Existing(path) = self else { return Ok(Found { raw: false, device: None }) };
+    pub(crate) fn find(&self) -> Result<FoundTarget, ScratchError> {
+        let Target::Existing(path) = self else { return Ok(FoundTarget { raw: false, device: None }) };
         let raw = raw_device(path)?;
         let device = match &raw {
             Some(device) => device.clone(),
             None => ExistingFs::of(path)?.device,
         };
-        Ok(Found { raw: raw.is_some(), device: Some(device) })
+        Ok(FoundTarget { raw: raw.is_some(), device: Some(device) })
     }
 }
 
 /// What a target is.
-pub(crate) struct Found {
+pub(crate) struct FoundTarget {
     /// Whether it is a device without a file system.
     pub(crate) raw: bool,
     /// The one that was there before.
     device: Option<BlockDevice>,
 }
 
-impl Found {
+impl FoundTarget {
     /// Errors: `--on` leads to another device by now, which nobody asked for.
     fn check(&self, on: &Path, now: &BlockDevice) -> Result<(), ScratchError> {
         match &self.device {
@@ -122,7 +122,7 @@ impl Room {
 
 impl Place {
     /// `before`: what [`Target::find`] said.
-    pub(crate) fn make(target: &Target, before: &Found) -> Result<Place, ScratchError> {
+    pub(crate) fn make(target: &Target, before: &FoundTarget) -> Result<Place, ScratchError> {
         match target {
             Target::Scratch(options) => {
                 let scratch = Scratch::create(options)?;

@@ -84,12 +84,16 @@ impl<F: FrontEnd> Fit<F> {
     /// Of the front end's trace on a device of `capacity` logical pages, if that is given.
     pub fn new(front: F, settings: SpaceSettings, capacity: Option<u64>) -> Result<Fit<F>, F::Failure> {
         let mut fit = Fit { front, settings, capacity, used: None, space: None };
-        fit.change(settings)?;
+        fit.make(settings)?;
         Ok(fit)
     }
 
     /// Another address space. After an error it is the one before.
     pub fn change(&mut self, settings: SpaceSettings) -> Result<(), F::Failure> {
+        if settings == self.settings { Ok(()) } else { self.make(settings) }
+    }
+
+    fn make(&mut self, settings: SpaceSettings) -> Result<(), F::Failure> {
         let mut space = None;
         if settings != SpaceSettings::default() {
             if settings.needs_survey() {
@@ -109,7 +113,7 @@ impl<F: FrontEnd> Fit<F> {
     pub fn grow(&mut self, logical_pages: u64) -> Result<(), F::Failure> {
         if self.space().is_some_and(|space| space.logical_pages < logical_pages) {
             self.capacity = Some(logical_pages);
-            self.change(self.settings)?;
+            self.make(self.settings)?;
         }
         Ok(())
     }

@@ -97,7 +97,8 @@ fn other_discards(fitting: &mut Fitting, plan: &Plan) -> Result<Option<LaneResul
         return Ok(None);
     }
     fitting.fit.change(SpaceSettings { no_discard: !settings.no_discard, ..settings })?;
-    Ok(fitting.run(plan)?.results.pop())
+    let lanes = vec![LaneSpec { lifetimes: false, ..plan.lanes[0].clone() }];
+    Ok(fitting.run(&Plan { lanes, ..plan.clone() })?.results.pop())
 }
 
 /// Errors: a flag of `simulate` that would do nothing.

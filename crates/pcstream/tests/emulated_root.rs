@@ -113,7 +113,9 @@ fn standing() {
     let dir = TempDir::new().expect("a directory");
     let said = dir.path().join("said");
     let script = "until [ -e $0 ]; do dd if=/dev/zero of=f bs=64k count=16 conv=fsync 2>/dev/null; done";
-    let mut run = live(&["--scheme", "pcstream"], &["sh", "-c", script, &said.display().to_string()]);
+    // Without that line it fails after a while, instead of going on for ever.
+    let command = ["timeout", "300", "sh", "-c", script, &said.display().to_string()];
+    let mut run = live(&["--scheme", "pcstream"], &command);
     let mut run = run.spawn().expect("it starts");
     let mut lines = BufReader::new(run.stderr.take().expect("piped")).lines();
     let line = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the device: "));

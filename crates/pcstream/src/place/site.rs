@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pcstream_capture::buffers::Probe;
 use pcstream_capture::wire::BufferKind;
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::{ExistingFs, FsKind, is_there, is_working, raw_device};
+use pcstream_fs::scratch::{ExistingFs, FsKind, ScratchError, is_there, is_working, raw_device};
 use pcstream_place::device::Device;
 use pcstream_place::sink::ByRequest;
 use pcstream_place::sinks::Choice;
@@ -49,11 +49,8 @@ impl Site {
         if DeviceNumber::from_stat(there.st_rdev) == self.device.number {
             return Ok(());
         }
-        Err(format!(
-            "--on {on}: it was on {}, and now is on {}: it was mounted or unmounted meanwhile; start again",
-            self.device.name,
-            captured.display()
-        ))
+        let (on, before, now) = (self.directory.clone(), (&self.device.name).into(), captured.to_owned());
+        Err(ScratchError::Meanwhile { on, before, now }.to_string())
     }
 
     /// Whether the file system is still mounted somewhere, and works; without one, whether the device is there.

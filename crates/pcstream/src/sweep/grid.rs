@@ -139,9 +139,7 @@ impl Grid {
         point: &Point,
         fitting: &mut Fitting,
     ) -> Result<Vec<GridCell>, Failure> {
-        if fitting.fit.settings() != point.space {
-            fitting.fit.change(point.space)?;
-        }
+        fitting.fit.change(point.space)?;
         let pages = fitting.fit.space().map_or(meta.device.pages, |space| space.logical_pages);
         let Made { devices, refused } =
             devices(&args.grid, point, pages).map_err(|failure| fitting.refused(failure))?;
@@ -226,7 +224,7 @@ fn common_key(args: &SweepArgs, reader: &TraceReader) -> Result<String, Failure>
             _ = write!(key, " {flag} {:016x}", XxHash3_64::oneshot(&bytes));
         }
     }
-    _ = write!(key, " table {:?} prefill {:?}", options.table_bytes, args.measure.prefill,);
+    _ = write!(key, " table {:?} prefill {:?}", options.table_bytes, args.measure.prefill);
     Ok(key)
 }
 
