@@ -1,7 +1,7 @@
 """What saved results were made of: a figure with the same is kept. So a call that was interrupted goes on where it ended.
 
 The same are: the package's build, the code of the experiments, sizes, and the recordings. ``NAME.made.json`` beside a result has all
-that, and is written last. A measurement has no recordings, and depends on the machine, so it is made each time.
+that, and whether something was lost, and is written last. A measurement has no recordings, and depends on the machine, so it is made each time.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def file_of(lab: Lab, name: str) -> Path:
     return lab.out / "results" / f"{name}.made.json"
 
 
-def parts(lab: Lab, recordings: dict[str, list[str]], losses: bool) -> dict[str, Any]:
-    """What a result depends on. ``recordings``: ids of traces by workload; ``losses``: whether a table says some."""
-    return {"build": BUILD, "quick": lab.quick, "recordings": recordings, "losses": losses}
+def parts(lab: Lab, recordings: dict[str, list[str]]) -> dict[str, Any]:
+    """What a result depends on. ``recordings``: ids of traces by workload."""
+    return {"build": BUILD, "quick": lab.quick, "recordings": recordings}
 
 
 def made_of(lab: Lab) -> dict[str, Any]:
     """What the lab's current table is made of."""
-    return parts(lab, {name: [str(trace.meta["trace_id"]) for trace in traces] for name, traces in lab.used.items()}, bool(lab.losses))
+    return parts(lab, {name: [str(trace.meta["trace_id"]) for trace in traces] for name, traces in lab.used.items()})
 
 
 def write(lab: Lab, table: Table) -> Path:
     """Writes the lab's current table, and then what it was made of."""
-    made, place = made_of(lab), file_of(lab, table.name)
+    made, place = {"of": made_of(lab), "losses": bool(lab.losses)}, file_of(lab, table.name)
     if table.rows:
         place.unlink(missing_ok=True)
     path = lab.write(table)
@@ -59,8 +59,8 @@ def keep(lab: Lab, name: str) -> Path | None:
     """The saved result of a figure, if it would be made of the same again. What it lacks counts as left out."""
     try:
         made = json.loads(file_of(lab, name).read_text())
-        recordings = {workload: [str(trace.meta["trace_id"]) for trace in lab.recorded(workload)] for workload in made["recordings"]}
-        same: bool = made == parts(lab, recordings, made["losses"])
+        recordings = {workload: [str(trace.meta["trace_id"]) for trace in lab.recorded(workload)] for workload in made["of"]["recordings"]}
+        same, losses = made["of"] == parts(lab, recordings), bool(made["losses"])
     except (OSError, ValueError, KeyError):
         return None
     there = bool(recordings) and (lab.out / "results" / f"{name}.csv").is_file()
@@ -69,7 +69,7 @@ def keep(lab: Lab, name: str) -> Path | None:
     for workload, ids in recordings.items():
         if not ids:
             lab.leave_out(workload, f"not in {name}, which is kept")
-    lab.had_losses |= made["losses"]
+    lab.had_losses |= losses
     return lab.out / "results" / f"{name}.md"
 
 

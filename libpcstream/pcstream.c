@@ -5,7 +5,7 @@
  *
  * How an answer comes: who listens is counted by the kernel in `pcstream_stream_listeners`. Only if somebody does, the table of
  * answers (answers.h) is asked for at the socket that `pcstream place` has for the device, and mapped. A call makes up a ticket and
- * stops at the probe, where the kernel side writes the answer into the table. A table that does not answer is asked for once more,
+ * stops at the probe, where the BPF program writes the answer into the table. A table that does not answer is asked for once more,
  * and more and more rarely: its place has ended, or whoever listens is no place.
  *
  * Invariants: nothing is waited for, nothing can fail, errno stays. A table that is mapped stays mapped, because another thread may

@@ -3,7 +3,7 @@
  * What a language runtime tells pcstream about the path that writes, where the native stack does not show it.
  *
  * A thread has a slot in its memory. While it writes, the slot holds the signature of the path in the program's own
- * language and the address of that path's names; otherwise 0. The kernel side reads the slot when it needs it, so telling
+ * language and the address of that path's names; otherwise 0. The BPF program reads the slot when it needs it, so telling
  * costs two stores. It learns of a slot through a prctl(2) option that no kernel knows: a BPF program sees it at the
  * tracepoint for unknown options, the kernel itself answers EINVAL, a seccomp filter perhaps EPERM or ENOSYS. The caller
  * ignores the answer.

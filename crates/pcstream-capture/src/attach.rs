@@ -1,7 +1,7 @@
 //! Attaching to what runs already: a process and what it starts, a cgroup, or the cgroup of a systemd unit.
 //!
-//! Idea: user space finds the subject and hands the kernel side a descriptor, a pidfd or an open directory of cgroup v2; from
-//! then on the kernel side tells the followed from the others. Descriptors stand for one process or cgroup for ever, numbers
+//! Idea: user space finds the subject and hands the BPF program a descriptor, a pidfd or an open directory of cgroup v2; from
+//! then on the BPF program tells the followed from the others. Descriptors stand for one process or cgroup for ever, numbers
 //! and names do not.
 //!
 //! Known weaknesses: a runtime's agent that registered before is not known (its paths are unwound). A child whose parent
@@ -99,7 +99,7 @@ pub enum AttachError {
     /// The unit has no processes.
     #[error("--unit {0}: systemd knows no running unit of this name; `systemctl list-units` lists them")]
     NoUnit(String),
-    /// The kernel side did not take it.
+    /// The BPF program did not take it.
     #[error(transparent)]
     Session(#[from] SessionError),
 }
@@ -276,7 +276,7 @@ fn numbers(processes: &[Process]) -> BTreeSet<u32> {
     processes.iter().map(|process| process.pid).collect()
 }
 
-/// Until none is found that is not followed yet: what a followed process starts, the kernel side follows itself.
+/// Until none is found that is not followed yet: what a followed process starts, the BPF program follows itself.
 fn follow_descendants(mut family: BTreeSet<u32>, session: &Session<'_>) -> Result<(), SessionError> {
     loop {
         let found = children_of(&family);

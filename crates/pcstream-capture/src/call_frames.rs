@@ -3,13 +3,13 @@
 //! Idea: compilers describe every instruction's frame in a table (DWARF 5, section 6.4; present in every x86-64
 //! binary that can throw, which distributions make all of them). A row of it that says "the caller's stack
 //! pointer is this register plus that number, and the return address lies below it" is small enough for the
-//! kernel side to follow. All rows of call sites seen in practice have this form; what has not
+//! BPF program to follow. All rows of call sites seen in practice have this form; what has not
 //! (procedure linkage tables, signal frames) becomes `RULE_NONE`, where a path is cut.
 //!
 //! Go's functions have no entries there. Their rules come from Go's own table (`go_table`): all are of the form
 //! "the stack pointer plus that number". A path ends where Go changes from one stack to another.
 //!
-//! Units: file offsets come in, as the kernel side has them; virtual addresses of the file are only used inside.
+//! Units: file offsets come in, as the BPF program has them; virtual addresses of the file are only used inside.
 //!
 //! Files are of the traced program's making, so nothing in them is trusted: sizes are bounded, every read is checked,
 //! and what cannot be understood has no rules.
@@ -149,7 +149,7 @@ impl GoFrames {
 pub const NO_RULE: UnwindRule =
     UnwindRule { kind: RuleKind::RULE_NONE.0, cfa_offset: 0, bp_offset: 0, into_function: 0 };
 
-/// A row in the form that the kernel side follows, if it has it.
+/// A row in the form that the BPF program follows, if it has it.
 fn rule_of_row(row: &UnwindTableRow<usize>) -> Option<UnwindRule> {
     match row.register(X86_64::RA) {
         Some(RegisterRule::Undefined) => {

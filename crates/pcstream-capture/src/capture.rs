@@ -206,7 +206,7 @@ fn now_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// CLOCK_MONOTONIC as the kernel side reads it: that of the machine, whatever time namespace this process was started in.
+/// CLOCK_MONOTONIC as the BPF program reads it: that of the machine, whatever time namespace this process was started in.
 fn kernel_now_ns() -> u64 {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     now_ns(ClockId::Monotonic).wrapping_add_signed(-monotonic_offset_ns(&offsets))
@@ -220,7 +220,7 @@ fn monotonic_offset_ns(offsets: &str) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(ns)
 }
 
-/// A time of the kernel side by the clock of the day, in nanoseconds since 1970 UTC.
+/// A time of the BPF program by the clock of the day, in nanoseconds since 1970 UTC.
 fn by_clock(monotonic_ns: u64) -> u64 {
     now_ns(ClockId::Realtime) - (kernel_now_ns() - monotonic_ns)
 }

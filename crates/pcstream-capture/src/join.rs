@@ -1,6 +1,6 @@
-//! The join: records of the kernel side become events, contexts and files of a trace.
+//! The join: records of the BPF program become events, contexts and files of a trace.
 //!
-//! The kernel side names things by keys (hashes, inode numbers); a trace names them by dense ids. A
+//! The BPF program names things by keys (hashes, inode numbers); a trace names them by dense ids. A
 //! record that introduces a key precedes the records that use it, unless it did not fit the ring
 //! buffer: then the use is counted (`Unresolved`), and nothing is invented.
 //!
@@ -26,12 +26,12 @@ use crate::unwind::{Limits, Unwinder};
 use crate::wire::{self, ModuleOffset, PathRecord, ProcessRecord, Record, UnwindRule};
 use pcstream_fs::layout::Layout;
 
-/// Contexts that are kept, as many as the kernel side names itself. Of stacks that it ships it keeps no list, and whoever is traced
+/// Contexts that are kept, as many as the BPF program names itself. Of stacks that it ships it keeps no list, and whoever is traced
 /// chooses them.
 const MAX_CONTEXTS: usize = 65_536;
-/// Keys of the kernel side for contexts: one has several if its path was first seen as a stack, or in a program of two places.
+/// Keys of the BPF program for contexts: one has several if its path was first seen as a stack, or in a program of two places.
 const MAX_KEYS: usize = 4 * MAX_CONTEXTS;
-/// Files that are kept at least, if any are forgotten: more than those whose names the kernel side keeps (`known_names`), which it does
+/// Files that are kept at least, if any are forgotten: more than those whose names the BPF program keeps (`known_names`), which it does
 /// not send again. Twice as many take 26 MiB.
 const FILES: usize = 400_000;
 
@@ -99,7 +99,7 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// A joiner whose event times count from `start_ns` (CLOCK_MONOTONIC). `limits` are those of the kernel side.
+    /// A joiner whose event times count from `start_ns` (CLOCK_MONOTONIC). `limits` are those of the BPF program.
     /// Until [`Joiner::begin`] it takes names and makes no events.
     pub fn new(start_ns: u64, limits: Limits, order: Order) -> Joiner {
         Joiner {
@@ -166,7 +166,7 @@ impl Joiner {
         self.modules.stop_looking();
     }
 
-    /// Call-frame rules for the kernel side, made since the last call.
+    /// Call-frame rules for the BPF program, made since the last call.
     pub fn take_rules(&mut self) -> Vec<(ModuleOffset, UnwindRule)> {
         self.unwinder.take_rules()
     }
@@ -189,7 +189,7 @@ impl Joiner {
         self.first_writers.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Keys by which the kernel side knows contexts, since the last call. A context may have several. Others' is not among them.
+    /// Keys by which the BPF program knows contexts, since the last call. A context may have several. Others' is not among them.
     pub fn take_keys(&mut self) -> Vec<(u64, ContextId)> {
         std::mem::take(&mut self.keys)
     }

@@ -1,6 +1,6 @@
 //! Modules: the files whose code is on call paths.
 //!
-//! The kernel side knows a module by a key that holds for this boot; here it gets an identity that
+//! The BPF program knows a module by a key that holds for this boot; here it gets an identity that
 //! holds anywhere: a hash of its build id or, without one, of its name and contents. The file is opened
 //! when the module is first seen, because a compiler's temporary program may be gone soon after,
 //! and stays open until symbols are resolved. `module_file` says how, `module_data` with which limits it is read.
@@ -63,7 +63,7 @@ pub struct Module {
     pub lack: Option<Lack>,
 }
 
-/// All modules seen, by the kernel side's key.
+/// All modules seen, by the BPF program's key.
 #[derive(Debug)]
 pub struct Modules {
     by_key: FxHashMap<u64, Module>,

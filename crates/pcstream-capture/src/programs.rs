@@ -3,7 +3,7 @@
 use pcstream_trace::ContextId;
 use rustc_hash::FxHashMap;
 
-/// Programs of which processes run that make pages dirty, by the kernel side's key of the executable.
+/// Programs of which processes run that make pages dirty, by the BPF program's key of the executable.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     of_process: FxHashMap<u32, u64>,

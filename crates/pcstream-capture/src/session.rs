@@ -204,7 +204,7 @@ impl<'obj> Session<'obj> {
     /// minor); 0 switches the capture off.
     pub fn aim(&mut self, device: u32) {
         let variables = self.skel.maps.bss_data.as_deref_mut().expect("the program has variables");
-        // Volatile: the kernel side reads it at any time.
+        // Volatile: the BPF program reads it at any time.
         // SAFETY: an exclusive reference to a mapped, aligned integer.
         unsafe { std::ptr::write_volatile(&raw mut variables.target_dev, device) };
     }

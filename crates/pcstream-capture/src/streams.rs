@@ -1,6 +1,6 @@
-//! Streams of contexts, as the kernel side looks them up when a request is made (`bpf/streams.h`).
+//! Streams of contexts, as the BPF program looks them up when a request is made (`bpf/streams.h`).
 //!
-//! Units: write streams as devices number them, from 1; 0 is none. Contexts by the kernel side's keys.
+//! Units: write streams as devices number them, from 1; 0 is none. Contexts by the BPF program's keys.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ const PAGE_STREAM_SLOTS: u32 = Limit::PAGE_STREAM_SLOTS.0;
 /// Words of the map of [`StreamMaps::pages`]: a place for each page, and four counts for each stream.
 pub const PAGE_STREAM_WORDS: u32 = PAGE_STREAM_SLOTS + 4 * Limit::MAX_WRITE_STREAMS.0;
 
-/// The kernel side's table of streams, and what it did. It outlives the session; then nobody looks into it.
+/// The BPF program's table of streams, and what it did. It outlives the session; then nobody looks into it.
 #[derive(Debug)]
 pub struct StreamMaps {
     pub(crate) streams: MapHandle,

@@ -28,7 +28,7 @@ use crate::syscalls;
 /// Of the names in all frames: four times what 65,536 contexts of twelve frames usually have.
 const MAX_SYMBOL_BYTES: usize = 256 << 20;
 
-/// A name that is wanted: of a module, by the kernel side's key, and a file offset.
+/// A name that is wanted: of a module, by the BPF program's key, and a file offset.
 type Place = (u64, u64);
 
 /// The names that contexts want. Holds the files, so that they can be read elsewhere than where modules are.

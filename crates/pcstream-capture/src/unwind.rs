@@ -1,9 +1,9 @@
 //! Call paths from copies of stacks: the walks of the BPF program, made again in user space.
 //!
-//! Idea: the kernel side walks along call-frame rules that user space gave it before. Where a rule is missing it
+//! Idea: the BPF program walks along call-frame rules that user space gave it before. Where a rule is missing it
 //! ships the stack instead; here that stack is unwound with rules from the modules' tables, and all rules that were
 //! needed go back to the kernel. The walk along rules is the same on both sides (same rules, same bounds, same order), so the
-//! exact path found here is the one that the kernel side will find the next time.
+//! exact path found here is the one that the BPF program will find the next time.
 //!
 //! Invariants: a stack yields a rule for the address that was missing, be it `RULE_NONE`, unless its module is not
 //! known yet, or `MAX_RULES` are. A rule is handed out once.
@@ -13,7 +13,7 @@
 //! 6.7), only those seen before, and those that the 64 KiB lead to, are known here. Where rules fail, the other walks see the stack from the frame without a
 //! rule on, and do not know how other stacks of the process were read, so the page of a shipped stack may get another
 //! context than the next one on its path. Modules beyond the 512 that are kept open, and tables beyond 1 GiB in all, have no
-//! rules. A traced process can make the kernel side's table of rules full, and then has made paths coarser for all.
+//! rules. A traced process can make the BPF program's table of rules full, and then has made paths coarser for all.
 
 use pcstream_trace::Unwind;
 use rustc_hash::FxHashMap;
@@ -29,7 +29,7 @@ const MAX_STACK_BYTES: u64 = Limit::MAX_STACK_BYTES.0 as u64;
 /// A path of fewer return addresses that ends at code without rules is no path.
 const LEAST_FRAMES: usize = 2;
 
-/// Rules that are kept: the kernel side's table has room for as many.
+/// Rules that are kept: the BPF program's table has room for as many.
 const MAX_RULES: usize = 65_536;
 
 /// Which ways of unwinding are allowed, and how far they go.
@@ -177,7 +177,7 @@ impl Unwinder {
         // A call is the instruction before its return address, which may be the next function's first.
         let instruction = if at_ip { offset } else { offset.saturating_sub(1) };
         let rule = tables.as_ref().map_or(NO_RULE, |tables| tables.rule_at(instruction));
-        // The kernel side could not take more. It counts the stacks that it ships in vain.
+        // The BPF program could not take more. It counts the stacks that it ships in vain.
         if self.rules.len() < MAX_RULES {
             self.rules.insert((key.module, key.offset), rule);
             self.fresh.push((key, rule));

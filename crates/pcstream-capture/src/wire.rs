@@ -103,7 +103,7 @@ unsafe impl Plain for StreamCount {}
 // SAFETY: as above; it has no padding.
 unsafe impl Plain for BufferRule {}
 
-/// A rule as the kernel side has it.
+/// A rule as the BPF program has it.
 pub fn rule_bytes(rule: &BufferRule) -> &[u8] {
     bytes_of(rule)
 }

@@ -275,7 +275,7 @@ int main(void) {
     }
 }
 
-/// More executable mappings than the kernel side's table holds, all below those of the libraries.
+/// More executable mappings than the BPF program's table holds, all below those of the libraries.
 fn many_mappings() {
     const MAPPINGS: u32 = 700;
     let dir = TempDir::new().expect("a directory");

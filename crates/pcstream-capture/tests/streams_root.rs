@@ -1,4 +1,4 @@
-//! Streams of requests: the kernel side finds the stream of most pages, in the version that counts.
+//! Streams of requests: the BPF program finds the stream of most pages, in the version that counts.
 //!
 //! The test's devices have no streams, so each stream that is chosen is refused, and counted; or it is noted, for a server that is not
 //! there. That is what is looked at here; `scripts/devices place fdp-server` shows what an SSD with streams gets.

@@ -93,7 +93,7 @@ fn deeper(levels: u32, words: &[u64]) -> (Box<StackRecord>, Vec<u64>) {
     result.expect("one round")
 }
 
-/// As the kernel side ships a stack of which it knows no rule at all.
+/// As the BPF program ships a stack of which it knows no rule at all.
 fn complete(stack: &mut StackRecord, ranges: &[StackRange]) {
     stack.ranges = ranges.len() as u32;
     stack.range[..ranges.len()].copy_from_slice(ranges);

@@ -28,7 +28,7 @@ pub struct Device {
     /// The disk or partition that has the streams, below a device-mapper target or an md array; `None`: it is this device, or no
     /// single one.
     pub streams_below: Option<DeviceNumber>,
-    /// Whether the kernel side can choose the stream of a request.
+    /// Whether the BPF program can choose the stream of a request.
     pub kernel_can_choose: bool,
     /// Whether it has no file system: a program that owns it writes to it directly.
     pub raw: bool,
@@ -117,7 +117,7 @@ fn number_of(device: &Path) -> Option<DeviceNumber> {
     std::fs::read_to_string(device.join("dev")).ok()?.trim().parse().ok()
 }
 
-/// Whether the kernel side can choose the stream of a request.
+/// Whether the BPF program can choose the stream of a request.
 pub fn kernel_can_choose() -> bool {
     can_choose_below(Path::new(SYS))
 }

@@ -60,7 +60,7 @@ impl Placer {
         Ok(placer)
     }
 
-    /// The kernel side's table of streams is there.
+    /// The BPF program's table of streams is there.
     pub fn connect(&mut self, table: Box<dyn StreamTable>) {
         self.sink.connect(table);
     }

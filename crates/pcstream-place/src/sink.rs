@@ -32,7 +32,7 @@ pub enum Outcome {
 /// A number that a sink reports about itself, by name.
 pub type SinkFact = (&'static str, u64);
 
-/// What became of the requests of one write stream, as the kernel side counts. Pages are of 4 KiB.
+/// What became of the requests of one write stream, as the BPF program counts. Pages are of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StreamUse {
     /// As the device numbers it, from 1; 0: none was given.
@@ -49,7 +49,7 @@ pub struct StreamUse {
     pub pages_of_programs: u64,
 }
 
-/// The kernel side's table of streams: by its keys of contexts, in two versions of which one counts.
+/// The BPF program's table of streams: by its keys of contexts, in two versions of which one counts.
 pub trait StreamTable: Send {
     /// Sets both versions of a key's stream; 0: none.
     fn put(&mut self, key: u64, versions: [u8; 2]) -> io::Result<()>;
@@ -66,12 +66,12 @@ pub trait Sink: Send {
     /// The name in the registry.
     fn name(&self) -> &'static str;
 
-    /// The kernel side's table is there.
+    /// The BPF program's table is there.
     fn connect(&mut self, table: Box<dyn StreamTable>) {
         drop(table);
     }
 
-    /// Keys by which the kernel side knows contexts. A context may have several.
+    /// Keys by which the BPF program knows contexts. A context may have several.
     fn keys(&mut self, keys: &[(u64, ContextId)], decisions: &Decisions) {
         let _ = (keys, decisions);
     }

@@ -101,7 +101,7 @@ impl Worker {
         self.send(Message::FirstWriters(files));
     }
 
-    /// The kernel side's table of streams is there.
+    /// The BPF program's table of streams is there.
     pub fn connect(&mut self, table: Box<dyn StreamTable>) {
         self.send(Message::Connect(table));
     }

@@ -3,7 +3,7 @@
 //!
 //! `server` makes a device in front of a `disk`, by `control` of the kernel's driver (`abi`), and keeps a `queue` of requests per
 //! thread. Its `number` may have to be waited for, `making` says whose turn it is, and whether it is `in_use` says when it may end. `plan` says what a request becomes
-//! on the disk. Streams come from a `table` in memory that the kernel side shares; `link` hands it over. `shared` is what queues have
+//! on the disk. Streams come from a `table` in memory that the BPF program shares; `link` hands it over. `shared` is what queues have
 //! in common.
 
 mod abi;

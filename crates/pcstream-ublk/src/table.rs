@@ -1,6 +1,6 @@
-//! Streams of pages on their way to the disk, in memory that the kernel side shares with the server.
+//! Streams of pages on their way to the disk, in memory that the BPF program shares with the server.
 //!
-//! Idea: the kernel side notes the stream of each page when a request is made, and the server takes it when the request
+//! Idea: the BPF program notes the stream of each page when a request is made, and the server takes it when the request
 //! arrives. Requests may be split and joined in between: the page is the key. A page has its one place, at its number modulo the
 //! number of places, so that nothing is searched, and memory does not grow with the disk. Pages that share a place are 4 GiB apart.
 //!
@@ -116,7 +116,7 @@ mod tests {
     use proptest::prelude::*;
     use rustix::mm::mmap_anonymous;
 
-    /// What the kernel side does, and others read.
+    /// What the BPF program does, and others read.
     impl StreamTable {
         /// Memory of this process alone, with nothing in it.
         fn private() -> io::Result<StreamTable> {

@@ -35,7 +35,7 @@ pub const PRESETS: [(&str, &str); 2] = [
     ("postgresql", include_str!("../../presets/postgresql.toml")),
 ];
 
-/// Rules that the kernel side has room for.
+/// Rules that the BPF program has room for.
 pub const MAX_RULES: usize = Limit::MAX_BUFFER_RULES.0 as usize;
 /// Probes that are attached, which takes time and memory of the kernel.
 pub const MAX_PROBES: usize = 4096;
@@ -55,7 +55,7 @@ pub struct Probe {
     pub listeners: u64,
     /// The function or probe it belongs to, for messages.
     pub name: String,
-    /// For the kernel side.
+    /// For the BPF program.
     pub rule: BufferRule,
     /// What is not as the rules want it, and what that means.
     pub remark: Option<String>,
@@ -108,7 +108,7 @@ pub enum BufferError {
         /// What it lacks, and what to do.
         problem: String,
     },
-    /// More than the kernel side has room for.
+    /// More than the BPF program has room for.
     #[error(
         "{rules} rules for {probes} places in programs; at most {MAX_RULES} for {MAX_PROBES} are possible: name fewer \
              functions or programs, or make the calls of pcstream.h in one function"

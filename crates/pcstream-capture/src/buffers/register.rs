@@ -1,4 +1,4 @@
-//! General registers of x86-64: the processor's numbers, and how the kernel side counts them (`register_of` in
+//! General registers of x86-64: the processor's numbers, and how the BPF program counts them (`register_of` in
 //! `bpf/buffers.h`: as they lie in `struct pt_regs`).
 
 /// By the processor's number; the stack pointer holds no argument.
@@ -6,7 +6,7 @@ const NAMES: [&str; 16] = [
     "%rax", "%rcx", "%rdx", "%rbx", "%rsp", "%rbp", "%rsi", "%rdi", "%r8", "%r9", "%r10", "%r11", "%r12",
     "%r13", "%r14", "%r15",
 ];
-/// The processor's numbers of what the kernel side counts from 1.
+/// The processor's numbers of what the BPF program counts from 1.
 const ORDER: [usize; 15] = [15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7];
 /// Of those that arguments come in, in the order of the System V ABI.
 const ARGUMENTS: [usize; 6] = [7, 6, 2, 1, 8, 9];
@@ -22,7 +22,7 @@ pub fn by_name(name: &str) -> Option<usize> {
     ORDER.into_iter().find(|&number| NAMES[number] == name)
 }
 
-/// As the kernel side counts, from 1; `None` for the stack pointer.
+/// As the BPF program counts, from 1; `None` for the stack pointer.
 pub fn code(number: usize) -> Option<u32> {
     ORDER.iter().position(|&known| known == number).map(|at| at as u32 + 1)
 }

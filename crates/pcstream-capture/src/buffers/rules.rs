@@ -83,7 +83,7 @@ impl Rule {
         self.function.as_deref().or(self.probe.as_deref()).unwrap_or_default()
     }
 
-    /// The rule for the kernel side; the place of a pool's variable is left to be filled in.
+    /// The rule for the BPF program; the place of a pool's variable is left to be filled in.
     pub fn compile(&self, kind: BufferKind, page_bytes: u32) -> BufferRule {
         let argument = self.page.number.or(self.page.address);
         let mut rule = BufferRule {

@@ -24,7 +24,7 @@ pub struct StaticProbe {
 }
 
 impl StaticProbe {
-    /// Which register, as the kernel side counts them, holds an argument (from 1) of a static probe.
+    /// Which register, as the BPF program counts them, holds an argument (from 1) of a static probe.
     pub fn register_of(&self, argument: u32) -> Result<u32, String> {
         let described = self.arguments.split_whitespace().nth(argument.saturating_sub(1) as usize);
         let held = described.and_then(|text| text.split_once('@')).map(|(_, held)| held);

@@ -132,7 +132,7 @@ pub trait Observer {
         drop(streams);
         Ok(())
     }
-    /// Keys by which the kernel side knows contexts. The batch that introduces them comes next, unless it came before.
+    /// Keys by which the BPF program knows contexts. The batch that introduces them comes next, unless it came before.
     fn keys(&mut self, keys: Vec<(u64, ContextId)>) {
         drop(keys);
     }

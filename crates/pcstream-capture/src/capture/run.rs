@@ -67,7 +67,7 @@ impl Join {
             Ok(record) => {
                 let stack = matches!(record, Record::Stack(_));
                 self.joiner.take(record);
-                // At once: until the kernel side has the rules it ships more stacks of the same path.
+                // At once: until the BPF program has the rules it ships more stacks of the same path.
                 if stack {
                     self.rules.add(&self.joiner.take_rules());
                 }

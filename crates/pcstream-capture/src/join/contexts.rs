@@ -25,7 +25,7 @@ impl Joiner {
         self.enter_context(record, &path);
     }
 
-    /// A stack becomes the context that its record names; the kernel side will name the same path otherwise.
+    /// A stack becomes the context that its record names; the BPF program will name the same path otherwise.
     pub(super) fn stack(&mut self, record: &StackRecord) {
         let path = self.unwinder.path(record, &self.modules, &self.limits);
         self.enter_context(&record.context, &path);

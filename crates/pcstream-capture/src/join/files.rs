@@ -1,4 +1,4 @@
-//! Ids of files, by what the kernel side calls them: inode and generation.
+//! Ids of files, by what the BPF program calls them: inode and generation.
 //!
 //! Idea: a trace keeps every file. What watches for weeks meets files without end, so it may forget those that were not
 //! written for long. Ids in use are in `recent`; when that is full, it becomes `older`, and what was in `older` is
@@ -8,7 +8,7 @@
 //!
 //! Invariant: of a bounded table, the `bound` files that were used last are known, and at most twice as many.
 //!
-//! Known weakness: the kernel side keeps names by rules of its own. It may not send the name of a file that is forgotten here; then
+//! Known weakness: the BPF program keeps names by rules of its own. It may not send the name of a file that is forgotten here; then
 //! the file has none, which is counted (`unresolved_files`). A file that gets back a name that it had is not sent again, and keeps the
 //! one between.
 

@@ -1,6 +1,6 @@
 //! Opens the file of a module as the process that mapped it sees it: a container's paths mean nothing elsewhere.
 //!
-//! Idea: the kernel side names a mapped file by path, device, inode and generation. The path is tried here first. If
+//! Idea: the BPF program names a mapped file by path, device, inode and generation. The path is tried here first. If
 //! it does not lead to that file, the file is asked for by its inode (which also works after the process has ended),
 //! then by the process's own root, and at last by the process's mappings.
 //!

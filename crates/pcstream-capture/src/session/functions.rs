@@ -13,7 +13,7 @@ const UNKNOWN_PRCTL: &str = "task_prctl_unknown";
 pub(super) const PRCTL: &str = "security_task_prctl";
 const FCNTL: &str = "do_fcntl";
 
-/// How the kernel side sees what language runtimes register by `prctl`.
+/// How the BPF program sees what language runtimes register by `prctl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prctl {
     /// At the tracepoint of options that no kernel knows (Linux 6.13 and newer).

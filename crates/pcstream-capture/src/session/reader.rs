@@ -1,4 +1,4 @@
-//! What goes between the kernel side and user space while a session runs: records come, rules go.
+//! What goes between the BPF program and user space while a session runs: records come, rules go.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use super::error::SessionError;
 use crate::wire::{ModuleOffset, UnwindRule};
 
-/// The call-frame rules that the kernel side knows.
+/// The call-frame rules that the BPF program knows.
 #[derive(Debug)]
 pub struct RuleTable {
     pub(super) rules: MapHandle,
 }
 
 impl RuleTable {
-    /// Adds rules. Those that find no room are left out: the kernel side asks for them a number of times, then ends paths
+    /// Adds rules. Those that find no room are left out: the BPF program asks for them a number of times, then ends paths
     /// there, and counts them (`UNSHIPPED_STACKS`).
     pub fn add(&mut self, rules: &[(ModuleOffset, UnwindRule)]) {
         for (key, rule) in rules {

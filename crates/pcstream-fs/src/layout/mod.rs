@@ -154,7 +154,7 @@ pub struct PageRange {
     pub pages: u64,
 }
 
-/// What the kernel side could see of a metadata block that is about to be written.
+/// What the BPF program could see of a metadata block that is about to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataHint<'a> {
     /// Nothing.

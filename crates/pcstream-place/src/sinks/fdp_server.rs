@@ -1,6 +1,6 @@
 //! `fdp-server`: `pcstream serve` is between the file system and the disk, and writes each page with its stream.
 //!
-//! Idea: the kernel side chooses streams as for `kfunc`, by the same table (`stream_table`), and notes them by page for
+//! Idea: the BPF program chooses streams as for `kfunc`, by the same table (`stream_table`), and notes them by page for
 //! the server. Nothing is added to the kernel: io_uring carries a stream to a raw disk.
 
 use super::stream_table::StreamTableSink;

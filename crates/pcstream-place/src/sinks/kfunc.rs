@@ -1,4 +1,4 @@
-//! `kfunc`: the kernel side gives each request the stream of most of its pages, through the module `pcstream_bio`.
+//! `kfunc`: the BPF program gives each request the stream of most of its pages, through the module `pcstream_bio`.
 //!
 //! It looks streams up in the table that [`stream_table`] fills.
 

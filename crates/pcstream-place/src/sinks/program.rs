@@ -1,6 +1,6 @@
 //! `program`: programs that own a device ask for the stream of a write, and put it into the request themselves.
 //!
-//! Idea: the kernel side's table of streams is filled as for `kfunc` (`stream_table`), and the numbers are the same. A
+//! Idea: the BPF program's table of streams is filled as for `kfunc` (`stream_table`), and the numbers are the same. A
 //! program that calls `pcstream_stream` (libpcstream/pcstream.h) is given the entry of its call path. No module is needed,
 //! and nothing is done to requests; what programs put into them is counted.
 

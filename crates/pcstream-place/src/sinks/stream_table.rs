@@ -1,4 +1,4 @@
-//! The sink behind `kfunc`, `fdp-server`, `program`, and `none` where programs ask: it fills the kernel side's table of
+//! The sink behind `kfunc`, `fdp-server`, `program`, and `none` where programs ask: it fills the BPF program's table of
 //! streams. The sinks differ in who reads the table.
 //!
 //! Idea: the kernel knows contexts by keys of its own, and looks their streams up in the table. Each key has two versions of
@@ -42,7 +42,7 @@ pub fn streams(device: &Device) -> u8 {
     device.write_streams.clamp(2, STREAMS_MAX.into()) as u8
 }
 
-/// Fills the kernel side's table of streams.
+/// Fills the BPF program's table of streams.
 pub struct StreamTableSink {
     name: &'static str,
     table: Option<Box<dyn StreamTable>>,
@@ -182,7 +182,7 @@ mod tests {
     use std::io;
     use std::sync::{Arc, Mutex, MutexGuard};
 
-    /// What the kernel side would see, after every step.
+    /// What the BPF program would see, after every step.
     #[derive(Default)]
     struct Seen {
         table: BTreeMap<u64, [u8; 2]>,

@@ -30,12 +30,12 @@ const HINTED_OTHERS: Metric = (
     "File data by the write hint that its requests carried, of contexts with another hint.",
 );
 const REQUESTS: Metric =
-    ("pcstream_place_requests", "counter", "", "Requests that the kernel side gave a write stream; 0: none.");
+    ("pcstream_place_requests", "counter", "", "Requests that the BPF program gave a write stream; 0: none.");
 const PLACED: Metric = (
     "pcstream_place_placed_bytes",
     "counter",
     "bytes",
-    "Bytes of the requests that the kernel side gave a write stream; 0: none.",
+    "Bytes of the requests that the BPF program gave a write stream; 0: none.",
 );
 
 /// All of them, in the order of the text.

@@ -1,4 +1,4 @@
-//! The kernel side's table of streams, for a sink, and what became of requests: by the kernel side, which gives the streams, or by
+//! The BPF program's table of streams, for a sink, and what became of requests: by the BPF program, which gives the streams, or by
 //! the server that writes with them.
 
 use std::io;
@@ -51,7 +51,7 @@ fn pages(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE_BYTES)
 }
 
-/// As the kernel side counts.
+/// As the BPF program counts.
 fn used(write_stream: u8, count: StreamCount) -> StreamUse {
     StreamUse {
         write_stream,
@@ -63,7 +63,7 @@ fn used(write_stream: u8, count: StreamCount) -> StreamUse {
     }
 }
 
-/// What the server wrote, of what the kernel side chose. What was refused is what either could not do.
+/// What the server wrote, of what the BPF program chose. What was refused is what either could not do.
 fn written(chosen: StreamUse, server: Use) -> StreamUse {
     StreamUse {
         requests: server.writes,

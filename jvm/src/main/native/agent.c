@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
  * The native half of the agent: walks the stack of the calling thread, turns it into a signature
- * and puts that where the kernel side reads it.
+ * and puts that where the BPF program reads it.
  *
  * Idea: one call before a write (enter), which walks and stores to the thread's slot, and one after
  * it (leave), which stores 0. Names of methods and of paths are looked up in two tables that are
@@ -45,8 +45,8 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct pcstream_slot) == 16, "the kernel side reads 16 bytes");
-_Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the text behind 16 bytes");
+_Static_assert(sizeof(struct pcstream_slot) == 16, "the BPF program reads 16 bytes");
+_Static_assert(sizeof(struct pcstream_path) == 16, "the BPF program reads the text behind 16 bytes");
 
 #define MOST_DEPTH 32
 #define MOST_METHODS (1u << 18)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
- * Stands for the kernel side in tests: preloaded into a JVM, it takes the agent's prctl options and
+ * Stands for the BPF program in tests: preloaded into a JVM, it takes the agent's prctl options and
  * reads the calling thread's slot whenever a call goes to the kernel, as the BPF program would.
  *
  * It appends lines to the file that PCSTREAM_TEST_LOG names:
