@@ -294,6 +294,15 @@ pub fn fraction(text: &str) -> Result<f64, String> {
     real(text, 0.0..=1.0, "a number from 0 to 1, such as 0.9")
 }
 
+/// Whether something is done.
+pub fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("expected yes or no".to_owned()),
+    }
+}
+
 /// A share from 0, below 1.
 pub fn share_below_1(text: &str) -> Result<f64, String> {
     real(text, 0.0..1.0, "a number from 0, below 1, such as 0.9")

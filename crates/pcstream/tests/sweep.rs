@@ -115,6 +115,25 @@ fn shares_of_packed_addresses_are_an_axis() {
     }
 }
 
+/// With discards and without them is an axis.
+#[test]
+fn discards_are_an_axis() {
+    let place = Place::new();
+    let (trace, out) = (place.path("files.pctrace"), place.path("r.json"));
+    let sizes = ["--pages", "16K", "--writes", "100K", "--file-pages", "100"];
+    ends_with(0, &[&["generate", "files", "-o", &trace], &sizes[..]].concat());
+    let flags = ["--scheme", "baseline", "--gc", "own"];
+    ends_with(0, &[&["sweep", &trace, "-o", &out, "--discard", "no,yes"], &flags[..]].concat());
+    let rows = rows(&out);
+    let [without, with] = &rows[..] else { panic!("{rows:?}") };
+    for (row, discard, flag) in [(without, false, &["--no-discard"][..]), (with, true, &[])] {
+        let single = json(&[&["simulate", &trace, "--json", "-"], &flags[..], flag].concat());
+        assert_eq!((&row["discard"], &row["waf"]), (&discard.into(), &single["results"][0]["waf"]));
+    }
+    assert_ne!(without["waf"], with["waf"]);
+    ends_with(2, &[&["sweep", &trace, "-o", &out, "--discard", "maybe"], &flags[..]].concat());
+}
+
 /// A row can be found again, and says what its device is.
 #[test]
 fn rows_name_their_trace_and_build_and_actual_sizes() {

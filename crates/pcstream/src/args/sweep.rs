@@ -66,6 +66,9 @@ pub struct GridArgs {
     /// Leave the trace's discards out, as if the file system sent none
     #[arg(long, alias = "no-trim", help_heading = "Device")]
     pub no_discard: bool,
+    /// With the trace's discards, and without them: yes,no [default: yes]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::yes_or_no), conflicts_with = "no_discard", help_heading = "Grid")]
+    pub discard: Option<List<bool>>,
     /// Where garbage collection puts copies: own, internal, shared [default: own,internal; with a profile
     /// that is no legacy multi-stream SSD, the profile's]
     #[arg(long, value_name = "LIST", value_parser = lists::each(values::destination), help_heading = "Grid")]
@@ -131,6 +134,7 @@ impl GridArgs {
         along(&mut points, self.overprovision.as_ref(), |point, value| {
             point.device.overprovision = Some(value)
         });
+        along(&mut points, self.discard.as_ref(), |point, value| point.space.no_discard = !value);
         along(&mut points, self.pack.as_ref(), |point, value| {
             point.space.pack = Some(Pack::Addresses(value))
         });

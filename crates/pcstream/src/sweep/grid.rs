@@ -279,5 +279,8 @@ fn in_words(point: &Point) -> String {
     part("--streams", point.device.streams.map(|v| v.to_string()));
     part("--background-gc", point.device.background_gc.map(|v| format!("{}:{}", v.low, v.high)));
     part("--seed", point.device.seed.map(|v| v.to_string()));
+    if point.space.no_discard {
+        parts.push("--no-discard".to_owned());
+    }
     if parts.is_empty() { "the device".to_owned() } else { parts.join(" ") }
 }
