@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pcstream_system::run_dir;
+use pcstream_system::run_dir::{self, Removed};
 use rustix::mount::UnmountFlags;
 
 /// A run directory; it is locked.
@@ -38,32 +38,20 @@ pub fn find_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(run_dir::RunDir::stale(root, |_| true)?.into_iter().map(|run| run.path).collect())
 }
 
-/// Unmounts and removes what servers that are gone left under `root`. Returns what was removed, and what was not, with the
-/// reason. What is mounted on such a device has to be unmounted first.
-pub fn clean_stale(root: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>)> {
-    let (mut removed, mut left) = (Vec::new(), Vec::new());
-    for run in run_dir::RunDir::stale(root, |_| true)? {
-        match remove(&run.path) {
-            Ok(true) => removed.push(run.path),
-            Ok(false) => {}
-            Err(error) => left.push(format!("{}: {error}", run.path.display())),
-        }
-    }
-    Ok((removed, left))
+/// Unmounts and removes what servers that are gone left under `root`. What is mounted on such a device has to be unmounted first.
+pub fn clean_stale(root: &Path) -> io::Result<Removed> {
+    Ok(run_dir::RunDir::remove_stale(run_dir::RunDir::stale(root, |_| true)?, remove))
 }
 
-/// Removes the run directory of a server that is gone. False: it was gone, too.
-pub(crate) fn remove(path: &Path) -> io::Result<bool> {
+/// Removes the run directory of a server that is gone. `NotFound`: it was gone, too.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let mount_point = path.join("mnt");
     // Refused where nothing is mounted.
     let _ = rustix::mount::unmount(&mount_point, UnmountFlags::DETACH);
-    let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     // Nothing of what may still be mounted there is touched: this fails, then.
-    fs::remove_dir(&mount_point).or_else(|error| if gone(&error) { Ok(()) } else { Err(error) })?;
-    match fs::remove_dir_all(path) {
-        Ok(()) => Ok(true),
-        Err(error) if gone(&error) => Ok(false),
-        Err(error) => Err(error),
+    match fs::remove_dir(&mount_point) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::remove_dir_all(path),
     }
 }
 
@@ -82,7 +70,7 @@ mod tests {
         let busy = root.path().join("8-1");
         fs::create_dir_all(busy.join("mnt/used")).unwrap();
         assert_eq!(find_stale(root.path()).unwrap().len(), 2);
-        let (removed, left) = clean_stale(root.path()).unwrap();
+        let Removed { removed, left } = clean_stale(root.path()).unwrap();
         assert_eq!((removed.as_slice(), left.len()), ([bare.clone()].as_slice(), 1));
         assert!(left[0].starts_with(&format!("{}: ", busy.display())), "{left:?}");
         assert!(!bare.exists() && busy.exists() && alive.mount_point().exists());

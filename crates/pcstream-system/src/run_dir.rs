@@ -52,6 +52,15 @@ impl RunDirError {
     }
 }
 
+/// What became of directories that were to be removed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// They are gone.
+    pub removed: Vec<PathBuf>,
+    /// They are not, each with the reason.
+    pub left: Vec<String>,
+}
+
 /// An open directory of one run. While it is locked, no other process removes what is in it.
 #[derive(Debug)]
 pub struct RunDir {
@@ -104,12 +113,26 @@ impl RunDir {
             if !wanted(&entry.file_name()) {
                 continue;
             }
+            // One that cannot be opened or locked is not known to be of a run that is gone.
             let Ok(run) = RunDir::open(&entry.path()) else { continue };
-            if run.lock().map_err(io::Error::other)? {
+            if run.lock().unwrap_or(false) {
                 stale.push(run);
             }
         }
         Ok(stale)
+    }
+
+    /// Removes directories of runs that are gone, each with `remove`. What somebody else has removed meanwhile does not count.
+    pub fn remove_stale(stale: Vec<RunDir>, remove: impl Fn(&Path) -> io::Result<()>) -> Removed {
+        let mut removed = Removed::default();
+        for run in stale {
+            match remove(&run.path) {
+                Ok(()) => removed.removed.push(run.path),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => removed.left.push(format!("{}: {error}", run.path.display())),
+            }
+        }
+        removed
     }
 
     /// Opens one without following a link, and checks whose it is.

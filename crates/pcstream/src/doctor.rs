@@ -2,6 +2,7 @@
 
 mod path;
 
+use std::io;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -10,7 +11,7 @@ use pcstream_emulator::mount;
 use pcstream_fs::scratch::{self, directory_on};
 use pcstream_place::device::{self, LOAD_MODULE, MODULE};
 use pcstream_place::instance;
-use pcstream_system::run_dir::RUN;
+use pcstream_system::run_dir::{RUN, Removed};
 use pcstream_ublk::{Control, Served, link};
 
 use crate::args::DoctorArgs;
@@ -146,23 +147,13 @@ impl Cleaned {
         }
     }
 
-    fn emulated(&mut self) {
-        match mount::clean_stale(Path::new(mount::RUN_ROOT)) {
-            Ok((devices, left)) => {
-                self.removed.extend(devices.iter().map(|path| format!("emulated device {}", path.display())));
+    fn directories(&mut self, what: &str, cleaned: io::Result<Removed>) {
+        match cleaned {
+            Ok(Removed { removed, left }) => {
+                self.removed.extend(removed.iter().map(|path| format!("{what} {}", path.display())));
                 self.left.extend(left);
             }
-            Err(error) => self.left.push(format!("emulated devices: {error}")),
-        }
-    }
-
-    fn recordings(&mut self) {
-        match temporary::clean() {
-            Ok((removed, left)) => {
-                self.removed.extend(removed.iter().map(|path| format!("recording {}", path.display())));
-                self.left.extend(left);
-            }
-            Err(error) => self.left.push(format!("recordings: {error}")),
+            Err(error) => self.left.push(format!("{what}s: {error}")),
         }
     }
 
@@ -191,9 +182,9 @@ fn clean(ui: Ui) -> Result<Status, Failure> {
     let mut cleaned = Cleaned::default();
     cleaned.scratch();
     // The file systems on them are gone by now.
-    cleaned.emulated();
+    cleaned.directories("emulated device", mount::clean_stale(Path::new(mount::RUN_ROOT)));
     cleaned.served();
-    cleaned.recordings();
+    cleaned.directories("recording", temporary::clean());
     let Cleaned { removed, left } = cleaned;
     ui::print(&removed.iter().map(|what| format!("removed {what}\n")).collect::<String>())?;
     if !left.is_empty() {

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use pcstream_system::run_dir::RunDir;
+use pcstream_system::run_dir::{Removed, RunDir};
 use tempfile::TempDir;
 
 /// What names of such directories begin with.
@@ -78,17 +78,9 @@ pub fn find_stale() -> io::Result<usize> {
     Ok(stale(&std::env::temp_dir())?.len())
 }
 
-/// Removes what killed runs of this user left. Returns what was removed, and what was not, with the reason.
-pub fn clean() -> io::Result<(Vec<PathBuf>, Vec<String>)> {
-    let (mut removed, mut left) = (Vec::new(), Vec::new());
-    for run in stale(&std::env::temp_dir())? {
-        match fs::remove_dir_all(&run.path) {
-            Ok(()) => removed.push(run.path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => left.push(format!("{}: {error}", run.path.display())),
-        }
-    }
-    Ok((removed, left))
+/// Removes what killed runs of this user left.
+pub fn clean() -> io::Result<Removed> {
+    Ok(RunDir::remove_stale(stale(&std::env::temp_dir())?, |path| fs::remove_dir_all(path)))
 }
 
 #[cfg(test)]
