@@ -6,7 +6,6 @@ use pcstream_replay::ReplayError;
 use pcstream_replay::budget::NotEnough;
 use pcstream_replay::recorded::RecordedError;
 use pcstream_report::human::bytes;
-use pcstream_ssd::GeometryError;
 use pcstream_ssd::request::RequestError;
 use pcstream_trace::TraceError;
 use pyo3::prelude::*;
@@ -91,8 +90,7 @@ const PACKED: &str = ", or pack=0.9 for a device that is no larger than what the
 
 /// No such device can be. `packs`: one without the pages that the trace never writes would be smaller.
 pub fn device(error: &RequestError, packs: bool) -> PyErr {
-    let is_too_large = matches!(error, RequestError::Geometry(GeometryError::TooLarge { .. }));
-    argument(format_args!("{error}{}", if packs && is_too_large { PACKED } else { "" }))
+    argument(format_args!("{error}{}", if packs && error.is_too_large() { PACKED } else { "" }))
 }
 
 /// More memory would be needed. `packs`: a device without the pages that the trace never writes would take less.

@@ -125,6 +125,13 @@ pub enum RequestError {
     Budget(#[from] OverBudget),
 }
 
+impl RequestError {
+    /// Whether a smaller device could be made.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, RequestError::Geometry(GeometryError::TooLarge { .. }))
+    }
+}
+
 impl DeviceRequest {
     /// The devices that are asked for.
     pub fn devices(&self, base: Base) -> Result<Devices, RequestError> {

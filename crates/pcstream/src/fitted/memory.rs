@@ -4,8 +4,8 @@ use anyhow::anyhow;
 use pcstream_replay::budget::NotEnough;
 use pcstream_replay::{Groups, Plan};
 use pcstream_report::human::bytes;
+use pcstream_ssd::Density;
 use pcstream_ssd::request::RequestError;
-use pcstream_ssd::{Density, GeometryError};
 use pcstream_system::memory::allowed;
 
 use super::Fitting;
@@ -46,9 +46,8 @@ fn enough(needed: u64) -> String {
 impl Fitting<'_> {
     /// Why the device cannot be; one that is too large for the model may fit once it is packed.
     pub fn refused(&self, failure: Failure) -> Failure {
-        let is_too_large = |error: &anyhow::Error| {
-            matches!(error.downcast_ref(), Some(RequestError::Geometry(GeometryError::TooLarge { .. })))
-        };
+        let is_too_large =
+            |error: &anyhow::Error| error.downcast_ref().is_some_and(RequestError::is_too_large);
         match failure {
             Failure::WrongArguments(error) if self.fit.packs() && is_too_large(&error) => {
                 Failure::wrong_arguments(anyhow!("{error}{PACKED}"))
