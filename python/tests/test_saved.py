@@ -40,7 +40,7 @@ def test_a_figure_of_the_same_is_kept(command: Any, tmp_path: Path, monkeypatch:
     code, said = command()
     assert code == 3 and "kept" not in said, "there are no recordings of RocksDB and GCC"
     made = tmp_path / "results" / f"{FIGURE}.made.json"
-    assert set(json.loads(made.read_text())["recordings"]) == set(WORKLOADS)
+    assert set(json.loads(made.read_text())["of"]["recordings"]) == set(WORKLOADS)
     rows = made.with_name(f"{FIGURE}.csv")
     rows.write_text("earlier")
     assert command() == (3, f"{rows.with_suffix('.md')}: kept\n") and rows.read_text() == "earlier"
