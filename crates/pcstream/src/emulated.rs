@@ -14,6 +14,8 @@ use pcstream_capture::capture::{self, Finished};
 use pcstream_emulator::process::DeviceProcess;
 use pcstream_emulator::{Loss, PowerCut, Status as DeviceStatus};
 use pcstream_fs::scratch::{self, Image, Scratch, ScratchOptions};
+use pcstream_replay::LaneResult;
+use pcstream_report::dropped;
 use pcstream_report::emulated::{self as report, Emulated, EmulatedRun, LiveCounts, PowerCutReport};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use pcstream_system::trusted_file;
@@ -23,17 +25,18 @@ use tempfile::NamedTempFile;
 use crate::args::{EmulatedArgs, PowerLoss, RunArgs};
 use crate::device::Template;
 use crate::device_process::{self, BUFFER_PAGES, OnDevice, Standing};
-use crate::failure::{Failure, Status};
+use crate::failure::{Failure, Status, both};
 use crate::lists::List;
 use crate::live::{self, Captured};
 use crate::live_simulation::LiveSimulation;
 use crate::redact::Redaction;
 use crate::run::{LiveDevice, Ran, TracePlace, recorded};
 use crate::schemes;
-use crate::simulate::Planned;
+use crate::simulate::{self, Planned};
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Prefill;
+use crate::whole_file::resolve;
 
 /// The loss of what was dirty at the end of a capture.
 const SYNC_ABANDONED: &str = "sync_abandoned";
@@ -41,6 +44,10 @@ const SYNC_ABANDONED: &str = "sync_abandoned";
 /// `pcstream run --live`.
 pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     check(&args)?;
+    if let Image::File(path) = &mut args.capture.image {
+        // What a link names is read and replaced.
+        *path = resolve(path).with_context(|| format!("--image {}", path.display()))?;
+    }
     let device = &mut args.simulation.device;
     if device.gc.is_none() && device.profile.is_none() && device.device.is_none() {
         device.gc = Some(List(vec![GcDestination::Internal]));
@@ -53,22 +60,16 @@ pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     live.check_plan(&planned)?;
     capture::check_machine().map_err(Failure::failed)?;
     let stop = StopSignals::catch()?;
-    let (mut runs, mut end) = (Vec::new(), Ok(Status::Done));
-    for lane in 0..planned.plan.lanes.len() {
-        let scheme = planned.plan.lanes[lane].scheme.name();
-        ui.remark(&format!("run {} of {}: {scheme}", lane + 1, planned.plan.lanes.len()));
-        let (run, ended) = live.one(lane, &planned.plan.lanes[lane].device, &stop)?;
-        runs.push(run);
-        end = match (end, ended) {
-            (Ok(Status::Done), ended) => ended,
-            (end, Ok(_)) => end,
-            (_, failed) => failed,
-        };
-        if end.is_err() || stop.first().is_some() {
-            break;
-        }
-    }
+    let (runs, end) = live.all(&planned, &stop);
     drop(stop);
+    if runs.is_empty() {
+        return end;
+    }
+    let results: Vec<LaneResult> = runs.iter().map(|run| run.simulated.clone()).collect();
+    simulate::remark_schemes(&args.simulation, &results, ui);
+    let dropped = dropped(&results);
+    dropped.iter().for_each(|dropped| ui.remark(&dropped.to_string()));
+    let end = both(end, Ok(Status::with_losses(!dropped.is_empty())));
     let command =
         args.command.words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let emulated = Emulated {
@@ -78,8 +79,8 @@ pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
         origin: planned.device,
         runs,
     };
-    ui::show(json, &report::json(&emulated), || report::text(&emulated, ui.layout(false)))?;
-    end
+    let shown = ui::show(json, &report::json(&emulated), || report::text(&emulated, ui.layout(false)));
+    both(end, shown.map(|()| Status::Done))
 }
 
 fn refused(why: &str) -> Failure {
@@ -121,6 +122,32 @@ type Measured = (Ran, DeviceStatus, Option<PowerCutReport>);
 type Ended = (EmulatedRun, Result<Status, Failure>);
 
 impl Live<'_> {
+    /// A run for each lane, until one fails or a signal comes. What was measured until then is a result.
+    fn all(&self, planned: &Planned, stop: &StopSignals) -> (Vec<EmulatedRun>, Result<Status, Failure>) {
+        let lanes = &planned.plan.lanes;
+        let (mut runs, mut end) = (Vec::new(), Ok(Status::Done));
+        for (number, lane) in lanes.iter().enumerate() {
+            if let Some(signal) = stop.first() {
+                let error = anyhow!("ended by signal {signal} after {number} of {} runs", lanes.len());
+                end = both(end, Err(Failure::Interrupted { error, signal }));
+                break;
+            }
+            self.ui.remark(&format!("run {} of {}: {}", number + 1, lanes.len(), lane.scheme.name()));
+            let ended = self.one(number, &lane.device, stop).and_then(|(run, ended)| {
+                runs.push(run);
+                ended
+            });
+            end = both(end, ended);
+            if end.is_err() {
+                break;
+            }
+        }
+        if end.is_err() && !runs.is_empty() && runs.len() < lanes.len() {
+            self.ui.remark(&format!("the results are of {} of {} runs", runs.len(), lanes.len()));
+        }
+        (runs, end)
+    }
+
     fn emulated(&self) -> &EmulatedArgs {
         &self.args.emulated
     }
@@ -233,7 +260,9 @@ impl Live<'_> {
     /// How the device stands when a command is over. After a power cut its file system was mounted again.
     fn measured(&self, process: &DeviceProcess, ran: Ran) -> Result<Measured, Failure> {
         let status = process.settle().map_err(Failure::failed)?;
-        let power_cut = (status.power_cuts > 0).then(|| self.recover(process, &status)).transpose()?;
+        // What is still mounted cannot be mounted again.
+        let recovers = status.power_cuts > 0 && ran.captured.finished.not_removed.is_none();
+        let power_cut = recovers.then(|| self.recover(process, &status)).transpose()?;
         Ok((ran, status, power_cut))
     }
 
@@ -297,32 +326,32 @@ impl Live<'_> {
         status: &DeviceStatus,
         power_cut: Option<&PowerCutReport>,
     ) -> Result<Status, Failure> {
-        let asked = self.emulated().power_cut;
-        let lost = losses(&captured.finished, power_cut.is_some());
-        if let Some(cut) = power_cut.filter(|_| !captured.finished.interrupted) {
-            return match &cut.mount_error {
-                None if cut.clean => {
-                    lost.iter().for_each(|(name, count)| {
-                        self.ui.remark(&format!("the capture lost {name} {count}"));
-                    });
-                    Ok(Status::with_losses(!lost.is_empty()))
-                }
-                None => {
-                    Err(anyhow!("the file system did not survive the power cut: {} found faults", cut.check)
-                        .into())
-                }
-                Some(error) => Err(anyhow!("the file system did not survive the power cut: {error}").into()),
-            };
+        let finished = &captured.finished;
+        if let Some(cut) = power_cut.filter(|_| !finished.interrupted) {
+            finished.notes.iter().for_each(|note| self.ui.remark(note));
+            if let Some(problem) = &cut.mount_error {
+                return Err(anyhow!("the file system did not survive the power cut: {problem}").into());
+            }
+            if !cut.clean {
+                let check = &cut.check;
+                return Err(
+                    anyhow!("the file system did not survive the power cut: {check} found faults").into()
+                );
+            }
+            let lost = losses(finished, true);
+            lost.iter().for_each(|(name, count)| self.ui.remark(&format!("the capture lost {name} {count}")));
+            // What arrived just before the cut was not given a stream any more.
+            return Ok(Status::with_losses(!lost.is_empty()));
         }
         let ended = live::outcome(captured, self.args.capture.forward_exit_code, self.ui)?;
-        if let Some(pages) = asked {
+        if let Some(pages) = self.emulated().power_cut.filter(|_| status.power_cuts == 0) {
             let written = status.counters.host_pages;
             return Err(anyhow!(
                 "the power was not cut: {written} pages were written, which is not more than --power-cut {pages}"
             )
             .into());
         }
-        Ok(if status.unassigned_pages > 0 { Status::Losses } else { ended })
+        both(Ok(ended), Ok(Status::with_losses(status.unassigned_pages > 0)))
     }
 }
 
@@ -342,7 +371,7 @@ fn new_image(path: &Path) -> anyhow::Result<NamedTempFile> {
 fn outcome(ran: &Ran, status: DeviceStatus, power_cut: Option<PowerCutReport>) -> EmulatedRun {
     EmulatedRun {
         context_coverage: ran.context_coverage(),
-        losses: losses(&ran.captured.finished, power_cut.is_some()),
+        losses: losses(&ran.captured.finished, status.power_cuts > 0),
         simulated: ran.results[0].clone(),
         live: LiveCounts {
             counters: status.counters,

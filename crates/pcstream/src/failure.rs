@@ -44,6 +44,17 @@ impl Status {
     }
 }
 
+/// How a command of two parts ends: with a failure of either, or else with losses of either. Whoever reads no more results still
+/// learns of the other part.
+#[cfg(feature = "capture")]
+pub fn both(one: Result<Status, Failure>, other: Result<Status, Failure>) -> Result<Status, Failure> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok(Status::with_losses([one, other].contains(&Status::Losses))),
+        (Err(Failure::ReaderGone), told) | (told, Err(Failure::ReaderGone)) => told,
+        (Err(failure), _) | (_, Err(failure)) => Err(failure),
+    }
+}
+
 impl From<Status> for ExitCode {
     fn from(status: Status) -> ExitCode {
         match status {

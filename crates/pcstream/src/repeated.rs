@@ -87,6 +87,7 @@ fn one(
     let simulation = ran.simulation();
     simulate::remark_schemes(&args.simulation, &simulation.results, ui);
     let status = outcome(&ran.captured, args.capture.forward_exit_code, ui)?;
+    simulation.dropped().iter().for_each(|dropped| ui.remark(&dropped.to_string()));
     done.losses |= status == Status::Losses || simulation.has_losses();
     done.measures.note(&simulation);
     done.runs.push(json::simulation(&simulation, &simulate::rows(&simulation)));

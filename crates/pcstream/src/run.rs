@@ -12,7 +12,7 @@ use pcstream_trace::{Tables, TraceReader};
 use crate::args::RunArgs;
 use crate::device::Template;
 use crate::device_process::OnDevice;
-use crate::failure::{Failure, Status};
+use crate::failure::{Failure, Status, both};
 use crate::interrupt::Interrupt;
 use crate::live::{Captured, Recorder, capture_into, options, outcome, say_what_is_taken};
 use crate::live_simulation::{LiveSimulation, Simulated};
@@ -37,8 +37,8 @@ pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
     drop(stop);
     let simulation = ran.simulation();
     simulate::remark_schemes(&args.simulation, &simulation.results, ui);
-    simulate::present(&simulation, json, TOP_CONTEXTS, ui.layout(args.simulation.details))?;
-    outcome(&ran.captured, args.capture.forward_exit_code, ui)
+    let shown = simulate::present(&simulation, json, TOP_CONTEXTS, ui.layout(args.simulation.details));
+    both(outcome(&ran.captured, args.capture.forward_exit_code, ui), shown)
 }
 
 /// Where the trace of a run goes.

@@ -148,7 +148,14 @@ fn power_cuts() {
 
 fn image() {
     let dir = TempDir::new().expect("a directory");
+    let link = dir.path().join("link").display().to_string();
+    std::os::unix::fs::symlink("image", &link).expect("a link can be made");
+    let through = ["--scheme", "pcstream", "--image", &link];
+    expect(&mut live(&through, &["sh", "-c", "echo x > file"]), 0, &[]);
+    expect(&mut live(&through, &["grep", "x", "file"]), 0, &["its data is on the device"]);
     let image = dir.path().join("image").display().to_string();
+    assert!(fs::symlink_metadata(&link).is_ok_and(|it| it.is_symlink()), "what it names is replaced");
+    fs::remove_file(&image).expect("it was made");
     for fs in ["ext4", "xfs"] {
         let flags = ["--fs", fs, "--scheme", "pcstream", "--image", &image];
         let write = "dd if=/dev/urandom of=file bs=1M count=20 2>/dev/null && sha256sum file > sum";

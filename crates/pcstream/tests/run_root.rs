@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         common::test("run_fails_as_the_command_does", &needs, failing_commands),
         common::test("run_says_when_the_device_is_full", &needs, full_device),
         common::test("run_repeats_its_command", &needs, repeats),
+        common::test("run_counts_what_schemes_drop", &needs, dropped),
         common::test("run_refuses_wrong_arguments", &needs, wrong_arguments),
         common::test("record_refuses_wrong_write_buffers", &needs, wrong_write_buffers),
         common::test("run_needs_capabilities", &needs, no_capability),
@@ -131,6 +132,21 @@ fn bounded_memory() {
         .arg(at("all.json"));
     expect(&mut simulate, 0, &[]);
     assert!(results(&at("run.json")) == results(&at("all.json")), "passes change results");
+}
+
+/// What a scheme forgot of live data is a loss, however the run is made.
+fn dropped() {
+    let scattered = "for i in $(seq 400); do dd if=/dev/zero of=big bs=4k count=1 seek=$((i * 7919 % 9000)) \
+        conv=notrunc oflag=direct 2>/dev/null || exit 1; done";
+    for flags in [&[][..], &["--repeat", "2"]] {
+        let mut run = pcstream();
+        run.arg("run").args(PLACE).args(DEVICE).args(["--scheme", "pcstream"]).args(flags);
+        run.args(["--set", "pcstream.lifetime.max_bytes=4096", "--", "sh", "-c", scattered]);
+        let out = expect(&mut run, 3, &[]);
+        let said = text(&out.stdout) + &text(&out.stderr);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("more with --set pcstream.lifetime.max_bytes=BYTES"), "{said}");
+    }
 }
 
 /// Each run on a fresh device, of a command that writes twice as much the second time, and three times the third. What is
