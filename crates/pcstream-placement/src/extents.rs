@@ -27,6 +27,8 @@ use crate::prefetch::{Ahead, prefetch};
 
 /// Pages of a group.
 const GROUP: u64 = 64;
+/// Bytes for a page that was written alone, with free room; values have 12 bytes at most.
+const ALONE_BYTES: u64 = 16;
 /// A cache line, that a look at it is one miss.
 #[repr(align(64))]
 struct Group {
@@ -39,6 +41,11 @@ struct Group {
     referenced: u64,
     /// One of each extent, in order of address.
     values: Slot,
+}
+
+/// Bytes for so many pages that hold data, at most; `max_bytes` is the bound.
+pub(crate) fn bytes_for(pages: u64, max_bytes: u64) -> u64 {
+    pages.saturating_mul(ALONE_BYTES).min(max_bytes)
 }
 
 /// Values of pages. Of pages without data, none.

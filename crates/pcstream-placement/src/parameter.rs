@@ -92,6 +92,11 @@ pub trait SchemeFactory: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Bytes that the scheme keeps of `pages` pages that are written, at most; what is small whatever is written does not count.
+    fn bytes_for(&self, _pages: u64) -> u64 {
+        0
+    }
+
     /// Parameters with other values than the scheme's defaults: name and value.
     fn changed(&self) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -147,6 +152,11 @@ pub trait Parameters: Clone + Default + fmt::Debug + Send + Sync + 'static {
     /// As [`SchemeFactory::reads_addresses`].
     fn reads_addresses(&self, _superblock_pages: u32) -> bool {
         false
+    }
+
+    /// As [`SchemeFactory::bytes_for`].
+    fn bytes_for(&self, _pages: u64) -> u64 {
+        0
     }
 
     /// Makes the scheme. Errors call it `scheme`: several names may have schemes of one kind, each with its own defaults.
@@ -318,6 +328,7 @@ pub(crate) trait AnyParameters: fmt::Debug + Send + Sync {
     fn list(&self) -> Vec<ParameterInfo>;
     fn set(&mut self, scheme: &str, name: &str, text: &str) -> Result<(), SchemeError>;
     fn reads_addresses(&self, superblock_pages: u32) -> bool;
+    fn bytes_for(&self, pages: u64) -> u64;
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
     fn readings(&self) -> Vec<&'static str>;
     fn read_as(&mut self, reading: &str) -> bool;
@@ -356,6 +367,10 @@ impl<P: Parameters> AnyParameters for P {
 
     fn reads_addresses(&self, superblock_pages: u32) -> bool {
         Parameters::reads_addresses(self, superblock_pages)
+    }
+
+    fn bytes_for(&self, pages: u64) -> u64 {
+        Parameters::bytes_for(self, pages)
     }
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {

@@ -160,6 +160,10 @@ impl SchemeFactory for Configured {
         self.params.reads_addresses(superblock_pages)
     }
 
+    fn bytes_for(&self, pages: u64) -> u64 {
+        self.params.bytes_for(pages)
+    }
+
     fn changed(&self) -> Vec<(&'static str, String)> {
         let both = self.info.parameters().into_iter().zip(self.parameters());
         both.filter(|(default, own)| default.value != own.value)

@@ -4,7 +4,7 @@
 //! all lanes share 8 per page for what lives. Nothing is taken for what is never touched, in units of the system's pages
 //! (4 KiB): an estimate knows which chunks of addresses a trace writes, and takes the whole tables where it does not.
 //!
-//! Weaknesses: GC is assumed to use all of the flash as soon as writes alone could; the memory of schemes is a constant.
+//! Weakness: GC is assumed to use all of the flash as soon as writes alone could.
 
 use pcstream_ssd::{Density, DeviceSettings, Geometry};
 use pcstream_trace::Extent;
@@ -14,7 +14,7 @@ use crate::error::ReplayError;
 use crate::lane::LaneSpec;
 use crate::survey::Surveyor;
 
-/// Bytes of what a scheme and a lane's counters take beside tables of pages.
+/// Bytes of what a scheme and a lane's counters take beside what they keep of pages.
 const LANE_BYTES: u64 = 24 << 20;
 /// Bytes of batches, tables of contexts and files, and the program itself.
 const SHARED_BYTES: u64 = 96 << 20;
@@ -77,6 +77,11 @@ impl Tables<'_> {
         self.touched.map_or(whole, |t| whole.min(t.chunks * OS_PAGE * bytes_per_page.div_ceil(4)))
     }
 
+    /// Pages that may be written.
+    fn pages(self) -> u64 {
+        self.touched.map_or(self.logical_pages, |touched| self.logical_pages.min(touched.chunks * CHUNK))
+    }
+
     fn density(self) -> Density {
         match self.touched {
             Some(t) if t.chunks * CHUNK < self.logical_pages / 4 => Density::Sparse,
@@ -103,7 +108,8 @@ impl Footprint {
         for lane in lanes {
             let flash = flash_pages(&lane.geometry()?, touched);
             let streams = if lane.lifetimes { tables.bytes(1) } else { 0 };
-            sizes.push(LANE_BYTES + tables.bytes(4) + streams + flash.bytes());
+            let scheme = lane.scheme.bytes_for(tables.pages());
+            sizes.push(LANE_BYTES + scheme + tables.bytes(4) + streams + flash.bytes());
         }
         // Four bytes for the death of every page written, where schemes look ahead.
         let future = if lanes.iter().any(LaneSpec::looks_ahead) { 4 * host_pages } else { 0 };

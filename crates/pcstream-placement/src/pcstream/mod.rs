@@ -37,7 +37,7 @@ use crate::error::{SchemeError, check};
 use crate::parameter::{Environment, Parameter, Parameters, Value};
 use crate::prefetch::Ahead;
 use crate::scheme::{ByContext, Placement, Scheme, SchemeFact};
-use crate::{choices, parameter};
+use crate::{choices, extents, parameter};
 use averaging::Averaging;
 use globset::{Glob, GlobMatcher};
 use key::{KeySource, Keys};
@@ -181,6 +181,10 @@ impl Parameters for PcStreamParams {
 
     fn reads_addresses(&self, superblock_pages: u32) -> bool {
         self.lifetime.chunk.pages(superblock_pages) > 1
+    }
+
+    fn bytes_for(&self, pages: u64) -> u64 {
+        extents::bytes_for(pages, self.lifetime.max_bytes)
     }
 
     fn build(

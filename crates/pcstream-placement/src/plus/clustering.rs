@@ -83,8 +83,9 @@ impl Clustering {
         self.cuts.get(interval(&self.cuts, bin(prediction.lifetime))).map(|cut| cut.1)
     }
 
-    /// Clusters. Lifetimes count up to `longest` octaves.
+    /// Clusters. Lifetimes count up to `longest` octaves, but no less than the shortest that is told apart.
     pub(crate) fn update(&mut self, members: &[Member], longest: f32) {
+        let longest = longest.max(SHORTEST);
         let points = points(members, longest);
         let total: f64 = points.iter().map(|point| point.1.0[0]).sum();
         if total <= 0.0 {

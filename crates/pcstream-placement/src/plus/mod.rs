@@ -23,7 +23,7 @@ pub(crate) mod predictor;
 use pcstream_trace::{ById, Event, Tables};
 
 use crate::error::{SchemeError, check};
-use crate::extents::Extents;
+use crate::extents::{self, Extents};
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters};
 use crate::pcstream::key::{KeySource, Keys};
@@ -78,6 +78,10 @@ impl Parameters for PlusParams {
 
     fn reads_addresses(&self, _: u32) -> bool {
         true
+    }
+
+    fn bytes_for(&self, pages: u64) -> u64 {
+        extents::bytes_for(pages, self.max_bytes)
     }
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
@@ -310,6 +314,7 @@ impl Scheme for PcStreamPlus {
             ("contexts_known", self.predictor.contexts() as u64),
             ("origins", self.predictor.sets() as u64),
             ("origins_refused", self.predictor.refused()),
+            ("names_refused", self.names.refused()),
             ("live_pages", self.pages.live_pages()),
             ("live_bytes", self.pages.bytes()),
             ("live_pages_dropped", self.pages.evicted_pages()),
@@ -323,6 +328,18 @@ mod tests {
     use super::*;
     use crate::testing::{device, discard, tables, write};
     use pcstream_trace::{ContextId, FileId};
+
+    /// A device of which only the first pages are written.
+    #[test]
+    fn a_few_pages_are_enough_to_cluster() {
+        let mut scheme = crate::registry::build("pcstream-plus", &device(4)).expect("its defaults are good");
+        let tables = tables(&[("a", "")], &[]);
+        for now in 0..10_000 {
+            let event = Event { context: ContextId(1), ..write(now % 3, 1) };
+            scheme.place(&event, now, &tables, &mut Vec::new());
+        }
+        assert!(scheme.facts().contains(&("contexts_known", 1)));
+    }
 
     #[test]
     fn a_page_keeps_its_values() {

@@ -17,15 +17,22 @@ pub(crate) struct NameClasses {
     /// By file id; UNSEEN or a class, 0 being none.
     of_file: ById<u16>,
     classes: FxHashMap<String, u16>,
+    /// Files that found no room for theirs.
+    refused: u64,
 }
 
 impl Default for NameClasses {
     fn default() -> NameClasses {
-        NameClasses { of_file: ById::filled(UNSEEN), classes: FxHashMap::default() }
+        NameClasses { of_file: ById::filled(UNSEEN), classes: FxHashMap::default(), refused: 0 }
     }
 }
 
 impl NameClasses {
+    /// Files whose names had no room for a class of their own.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// The class of a file's name, from 1; 0 without one.
     #[inline]
     pub(crate) fn of(&mut self, file: FileId, tables: &Tables) -> u16 {
@@ -43,7 +50,10 @@ impl NameClasses {
         let number = match self.classes.get(&class) {
             _ if class.is_empty() => 0,
             Some(&number) => number,
-            None if usize::from(next) > MAX_CLASSES => 0,
+            None if usize::from(next) > MAX_CLASSES => {
+                self.refused += 1;
+                0
+            }
             None => {
                 self.classes.insert(class, next);
                 next
