@@ -31,8 +31,11 @@ impl ByContext for PcStream {
 
     fn load_table(&mut self, saved: &[u8], now: u64) -> Result<(), TableError> {
         self.table.load(saved, self.keys.source())?;
-        if self.mapper.is_due(&self.table, now) {
-            self.mapper.cluster(&mut self.table, now);
+        let PcStream { mapper, table, .. } = self;
+        if mapper.is_due(table, now) {
+            mapper.cluster(table, now);
+        } else {
+            table.settle_all(|entry| mapper.newcomer(entry));
         }
         Ok(())
     }
@@ -99,6 +102,33 @@ mod tests {
         );
         assert_ne!(known.stream, Stream::DEFAULT, "it is clustered at once");
         assert!(by_context.load_table(b"something else", 8).is_err());
+    }
+
+    /// A table with a few contexts, among many: too few for another clustering.
+    #[test]
+    fn a_loaded_context_goes_to_the_nearest_cluster_where_clustering_is_not_due() {
+        let names: Vec<String> = (0..40).map(|n| format!("p{n}")).collect();
+        let contexts: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let tables = tables(&contexts, &[]);
+        let teach = |contexts: std::ops::Range<u32>, rounds: u32| {
+            let mut scheme = scheme("pcstream");
+            for round in 0..rounds {
+                for context in contexts.clone().filter(|context| round % (1 + context % 2 * 9) == 0) {
+                    let event = Event { context: ContextId(context), ..write(1000 * u64::from(context), 1) };
+                    scheme.place(&event, u64::from(round * 40 + context), &tables, &mut Vec::new());
+                }
+            }
+            scheme
+        };
+        let saved = teach(1..2, 400).learned().expect("it learns");
+        let mut many = teach(2..40, 400);
+        let by_context = many.by_context().expect("by context");
+        let clusterings = by_context.clusterings();
+        by_context.load_table(&saved, 16_000).expect("just saved");
+        assert_eq!(by_context.clusterings(), clusterings, "it was not due");
+        let like = by_context.of(ContextId(3), &tables);
+        assert_ne!(like.stream, Stream::DEFAULT);
+        assert_eq!(by_context.of(ContextId(1), &tables).stream, like.stream);
     }
 
     #[test]

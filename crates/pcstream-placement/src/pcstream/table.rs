@@ -9,7 +9,7 @@
 //!
 //! Size: an entry counts 13 bytes, the paper's 12 (64-bit signature, 32-bit lifetime) and one for
 //! the stream; the table holds `max_bytes / 13` entries (307 in 4 KB, 27,692 in 360 KB). That is
-//! the size of the modelled table; with links and statistics, ours takes about 60 bytes an entry.
+//! the size of the modelled table; with links and statistics, ours takes about 100 bytes an entry.
 //! When it is full, the least recently referenced entry goes, a reference being a write by the
 //! context or a new lifetime. The paper does not name its eviction policy.
 //!
@@ -230,6 +230,13 @@ impl AttributeTable {
         if let Some(&at) = self.index.get(&signature) {
             let entry = &mut self.slots[at].entry;
             entry.stream = stream(entry).unwrap_or(entry.stream);
+        }
+    }
+
+    /// The same for every context that was not clustered yet.
+    pub fn settle_all(&mut self, stream: impl Fn(&Entry) -> Option<Stream>) {
+        for slot in self.slots.values_mut().filter(|slot| slot.clustered.is_none()) {
+            slot.entry.stream = stream(&slot.entry).unwrap_or(slot.entry.stream);
         }
     }
 
