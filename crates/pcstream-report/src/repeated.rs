@@ -88,13 +88,7 @@ fn verdict(runs: &[&Verdict]) -> Verdicts {
     };
     let mut matters = BTreeMap::new();
     for run in runs {
-        let name = match run.matters {
-            Matters::Yes => "yes",
-            Matters::Little => "little",
-            Matters::No => "no",
-            Matters::Unknown => "unknown",
-        };
-        *matters.entry(name).or_insert(0) += 1;
+        *matters.entry(run.matters.name()).or_insert(0) += 1;
     }
     let mut verdict = Verdicts {
         sentences: Vec::new(),

@@ -117,13 +117,13 @@ pub(crate) fn coverage(simulation: &Simulation) -> String {
 }
 
 /// The results of one scheme: one for each GC destination at most.
-struct Row<'a> {
-    scheme: &'a str,
-    lanes: Vec<&'a LaneResult>,
+pub(crate) struct Row<'a> {
+    pub scheme: &'a str,
+    pub lanes: Vec<&'a LaneResult>,
 }
 
 impl<'a> Row<'a> {
-    fn on(&self, destination: GcDestination) -> Option<&'a LaneResult> {
+    pub fn on(&self, destination: GcDestination) -> Option<&'a LaneResult> {
         self.lanes.iter().copied().find(|lane| lane.settings.gc_destination == destination)
     }
 }
@@ -136,7 +136,7 @@ pub(crate) fn destinations(lanes: &[LaneResult]) -> Vec<GcDestination> {
 
 /// Rows by scheme, in order. A second lane of the same scheme and destination
 /// begins a row of its own.
-fn grid(lanes: &[LaneResult]) -> Vec<Row<'_>> {
+pub(crate) fn grid(lanes: &[LaneResult]) -> Vec<Row<'_>> {
     let mut rows: Vec<Row> = Vec::new();
     for lane in lanes {
         let lacks = |row: &Row| row.scheme == lane.scheme && row.on(lane.settings.gc_destination).is_none();

@@ -53,6 +53,8 @@ pub enum Matters {
     Unknown,
 }
 
+pcstream_trace::named!(Matters: Yes = "yes", Little = "little", No = "no", Unknown = "unknown");
+
 /// One side of the comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct SideJson {

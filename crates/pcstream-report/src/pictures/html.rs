@@ -16,8 +16,9 @@ use crate::call_paths::call_paths;
 use crate::contexts::called;
 use crate::csv;
 use crate::drive::{column_head, reference, result_in_words};
+use crate::folded::thread;
 use crate::human::{bytes, counted, page_bytes, percent, ratio, time};
-use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines, victims};
+use crate::schemes::{contexts_that_wrote, coverage, destinations, grid, less, loss_lines, victims};
 use crate::symbols::Names;
 use crate::verdict::Matters;
 use crate::{ContextRow, VERSION, Verdict};
@@ -86,12 +87,7 @@ fn origin(material: &Material) -> String {
 }
 
 fn verdict(verdict: &Verdict) -> String {
-    let class = match verdict.matters {
-        Matters::Yes => "yes",
-        Matters::Little => "little",
-        Matters::No => "no",
-        Matters::Unknown => "unknown",
-    };
+    let class = verdict.matters.name();
     let Some((conclusion, others)) = verdict.sentences.split_first() else { return String::new() };
     let item = |sentence: &String| format!("<li>{}</li>\n", escaped(sentence));
     let others = match others {
@@ -114,12 +110,10 @@ fn scheme_table(material: &Material) -> String {
         drives.iter().map(above).collect::<String>(),
         below.repeat(drives.len())
     );
-    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme.as_str()).collect();
-    schemes.dedup();
-    for scheme in schemes {
-        _ = write!(out, "<tr><td>{scheme}</td>");
+    for row in grid(lanes) {
+        _ = write!(out, "<tr><td>{}</td>", row.scheme);
         for drive in &drives {
-            let lane = lanes.iter().find(|l| l.scheme == scheme && l.settings.gc_destination == *drive);
+            let lane = row.on(*drive);
             let less = lane.zip(reference).map_or(String::new(), |(lane, reference)| less(lane, reference));
             _ = write!(
                 out,
@@ -221,11 +215,7 @@ fn context(row: &ContextRow, line: &str) -> String {
         Err(name) => (name.to_owned(), String::new(), String::new()),
         Ok(context) => {
             let program = context.program();
-            let thread = if context.comm.is_empty() || program.starts_with(&context.comm) {
-                String::new()
-            } else {
-                format!(" ({})", context.comm)
-            };
+            let thread = thread(context).map_or(String::new(), |thread| format!(" ({thread})"));
             (
                 context.signature.to_string(),
                 format!("{}{}", escaped(program), escaped(&thread)),

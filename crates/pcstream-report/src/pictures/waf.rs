@@ -11,7 +11,7 @@ use super::{Curve, Figure, Material, curves};
 use crate::csv;
 use crate::drive::{in_words, reference};
 use crate::human::{page_bytes, ratio};
-use crate::schemes::destinations;
+use crate::schemes::{destinations, grid};
 use crate::verdict::with_streams;
 
 const ROW: f64 = 18.0;
@@ -48,10 +48,9 @@ fn bars(lanes: &[LaneResult]) -> String {
     let ticks = Quantity::Waf.ticks(1.0, most.max(1.0 + LEAST_SPAN), 5);
     let span = ticks.last().map_or(most, |(tick, _)| *tick) - 1.0;
     let x_at = |waf: f64| LEFT + (waf - 1.0) / span * (WIDTH - LEFT - RIGHT);
-    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme.as_str()).collect();
-    schemes.dedup();
+    let rows = grid(lanes);
     let block = ROW * drives.len() as f64 + 6.0;
-    let bottom = TOP + block * schemes.len() as f64;
+    let bottom = TOP + block * rows.len() as f64;
     let drive_keys = drive_keys(drives.iter().copied());
     let legend = Legend::new(&drive_keys, LEFT, WIDTH);
     let mut svg = Svg::new(WIDTH, bottom + 42.0 + legend.height(), "WAF by scheme");
@@ -60,10 +59,10 @@ fn bars(lanes: &[LaneResult]) -> String {
         svg.text("dim mid", x_at(tick), bottom + 14.0, &text);
     }
     svg.text("dim mid", (LEFT + WIDTH - RIGHT) / 2.0, bottom + 30.0, Quantity::Waf.name());
-    for (index, scheme) in schemes.iter().enumerate() {
-        let top = TOP + block * index as f64;
+    for (index, row) in rows.iter().enumerate() {
+        let (scheme, top) = (row.scheme, TOP + block * index as f64);
         svg.text("end", LEFT - 8.0, top + block / 2.0, scheme);
-        for lane in lanes.iter().filter(|lane| lane.scheme == *scheme) {
+        for lane in &row.lanes {
             let on = lane.settings.gc_destination;
             let drive = drives.iter().position(|d| *d == on).unwrap_or(0);
             let Some(waf) = lane.waf() else { continue };

@@ -127,7 +127,7 @@ impl<'a> Words<'a> {
                 false => Finding::OnLegacyDrive(legacy),
             },
             (Some(_), Some(_)) if worth_with && !worth_on_legacy => Finding::NotOnLegacyDrive,
-            (Some(drive), _) if !worth_with => Finding::Drive(drive),
+            (Some(drive), _) if !worth_with && helps(drive) => Finding::Drive(drive),
             (_, Some(legacy)) if verdict.matters == Matters::Yes && !self.is_worth_it(self.with) => {
                 Finding::MoreOnLegacyDrive(legacy)
             }
