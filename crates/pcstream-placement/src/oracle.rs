@@ -31,7 +31,7 @@ use crate::parameter::{Environment, Parameter, Parameters};
 use crate::pcstream::cluster::{Weighted, k_means, log2_fixed};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
 
-/// Pages looked at to find quantiles; 16 MiB of memory while they are sorted.
+/// Pages looked at to find quantiles; 32 MiB of memory while they are sorted.
 const SAMPLE: usize = 1 << 22;
 
 /// Who shares a stream.

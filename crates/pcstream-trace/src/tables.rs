@@ -65,7 +65,7 @@ pub struct Context {
     pub entry: String,
     /// How the frames were obtained.
     pub unwind: Unwind,
-    /// Return addresses, innermost first.
+    /// The instruction itself, then return addresses, innermost first.
     pub frames: Vec<Frame>,
 }
 

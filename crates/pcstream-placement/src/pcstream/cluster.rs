@@ -173,7 +173,8 @@ pub fn merge_closest(points: &[Weighted], k: usize) -> Vec<usize> {
     (0..n).filter(|&i| alive[i]).collect()
 }
 
-/// Total cost of a partition, for tests and reports.
+/// Total cost of a partition.
+#[cfg(test)]
 pub fn cost(points: &[Weighted], cuts: &[usize]) -> f64 {
     let sums = Sums::new(points);
     let ends = cuts.iter().skip(1).copied().chain([points.len()]);

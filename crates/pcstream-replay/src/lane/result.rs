@@ -106,10 +106,9 @@ impl LaneResult {
 
     /// Write amplification of the steady part.
     pub fn steady_waf(&self) -> Option<f64> {
-        ratio(
-            self.flash_pages() - self.steady_start.flash_pages,
-            self.host_pages() - self.steady_start.host_pages,
-        )
+        // Without a device, nothing is counted.
+        let flash_pages = self.flash_pages().checked_sub(self.steady_start.flash_pages)?;
+        ratio(flash_pages, self.host_pages().checked_sub(self.steady_start.host_pages)?)
     }
 
     /// Share of the host pages that went to S0; `None` when the host wrote nothing.
