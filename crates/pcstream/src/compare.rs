@@ -25,6 +25,7 @@ pub fn compare(mut args: CompareArgs, ui: Ui) -> Result<Status, Failure> {
         )));
     }
     schemes::check_files(&args.simulation.scheme_options, "compare")?;
+    schemes::check_regular("--device", args.simulation.device.device.as_deref(), "compare")?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let mut named = Vec::new();
     for run in &args.runs {

@@ -282,17 +282,20 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
 
 /// Refuses pipes, which can be read once, where a command or flag (`with`) reads files for each of several runs.
 pub fn check_files(options: &SchemeOptions, with: &str) -> Result<(), Failure> {
-    for (flag, path) in [("--rules", &options.rules), ("--load-table", &options.load_table)] {
-        let is_preset = |path: &Path| path.to_str().is_some_and(|name| Rules::preset(name).is_ok());
-        let is_pipe = |path: &&Path| path.exists() && !path.is_file() && !is_preset(path);
-        if let Some(path) = path.as_deref().filter(is_pipe) {
-            let path = path.display();
-            return Err(Failure::wrong_arguments(anyhow!(
-                "{flag} {path}: is no regular file, and with {with} it is read for each run; copy it into one"
-            )));
-        }
+    let is_preset = |path: &Path| path.to_str().is_some_and(|name| Rules::preset(name).is_ok());
+    check_regular("--rules", options.rules.as_deref().filter(|path| !is_preset(path)), with)?;
+    check_regular("--load-table", options.load_table.as_deref(), with)
+}
+
+/// The same for the file of one flag.
+pub fn check_regular(flag: &str, path: Option<&Path>, with: &str) -> Result<(), Failure> {
+    match path.filter(|path| path.exists() && !path.is_file()) {
+        None => Ok(()),
+        Some(path) => Err(Failure::wrong_arguments(anyhow!(
+            "{flag} {}: is no regular file, and with {with} it is read for each run; copy it into one",
+            path.display()
+        ))),
     }
-    Ok(())
 }
 
 /// `pcstream schemes`.

@@ -125,6 +125,13 @@ fn a_run_that_waits_for_its_rules_can_be_ended() {
     assert_eq!(names(&temporary), [] as [&str; 0]);
     let twice = ["run", "--repeat", "2", "--rules", pipe.to_str().unwrap(), "--", "true"];
     refuses(2, &twice, &["--rules", "no regular file", "--repeat"]);
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (pipe, trace, out) = (pipe.to_str().unwrap(), path("t.pctrace"), path("r.csv"));
+    ends_with(0, &["generate", "uniform", "--pages", "64", "--writes", "64", "-o", &trace]);
+    for flag in ["--rules", "--load-table", "--device"] {
+        refuses(2, &["sweep", &trace, "-o", &out, flag, pipe], &[flag, "no regular file", "sweep"]);
+        refuses(2, &["compare", &trace, &trace, flag, pipe], &[flag, "no regular file", "compare"]);
+    }
 }
 
 #[test]

@@ -44,13 +44,14 @@ const NAMED: usize = 3;
 /// `pcstream sweep`.
 pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let format = Format::of(&args.output).map_err(Failure::WrongArguments)?;
+    schemes::check_files(&args.scheme_options, "sweep")?;
+    schemes::check_regular("--device", args.grid.device.as_deref(), "sweep")?;
     let file = (!is_stdout(&args.output)).then_some(&args.output);
     let output = file.map(|path| WholeFile::create("--output", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
     simulate::device_pages(reader.meta())?;
     let flags = args.grid.device();
     let capacity = Template::load(&flags)?.capacity_pages();
-    // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
     let asked = Asked::new(args)?;
     let memory = FitArgs { memory: args.memory, ..FitArgs::default() };
