@@ -5,7 +5,7 @@
 #   make setup   installs what `make test` needs; `make demo` installs what it needs itself
 
 # Of the BPF program's compiler; on the machine of a user who only builds, a warning is no error.
-test lint: export PCSTREAM_WERROR = 1
+test clippy lint-rest: export PCSTREAM_WERROR = 1
 
 CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
@@ -14,7 +14,7 @@ SCRIPTS = $(shell git grep -lE '^\#(!/bin/(ba)?sh| shellcheck shell=)' -- script
 # C that clang-format lays out: all but one file of tables of comments, which would lose their columns.
 C_FILES = $(shell git ls-files '*.c' '*.h' ':!crates/pcstream-capture/bpf/wire.h')
 
-.PHONY: help setup check msrv test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site uninstall
+.PHONY: help setup check msrv test wheel test-python experiments demo build lint clippy lint-rest format-check package agent libpcstream bench install deb sbom site uninstall
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
 	@echo '  make build | lint | package | wheel | test-python | experiments | agent | libpcstream | bench | site | sbom | deb | install, uninstall (PREFIX=/usr/local)'
@@ -41,7 +41,7 @@ check: format-check
 
 test:
 	scripts/setup --missing test
-	PCSTREAM_PYTHON=$(CURDIR)/target/venv/bin/python PCSTREAM_REQUIRE_PYTHON=1 \
+	PCSTREAM_PYTHON=$(abspath $(or $(CARGO_TARGET_DIR),target))/python-venv/bin/python PCSTREAM_REQUIRE_PYTHON=1 \
 	    scripts/test --locked --workspace --features pcstream/capture
 
 # The Python package: its wheel in target/wheels, and its tests, which install a wheel of their own.
@@ -64,8 +64,11 @@ format-check:
 	cargo fmt --all --check
 
 # What `check` leaves out: the code that needs clang, documentation, Java, shell scripts, licences of dependencies.
-lint: format-check
+lint: format-check clippy lint-rest
+clippy:
 	cargo clippy --locked --workspace --all-targets --features pcstream/capture -- -D warnings
+# What needs neither rustfmt nor clippy.
+lint-rest:
 	PCSTREAM_TIDY=strict cargo test --locked --quiet --workspace --features pcstream/capture --test tidy
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --exclude pcstream --features pcstream-capture/bpf --no-deps --quiet
 	if command -v mvn >/dev/null; then mvn -q -B -f jvm/pom.xml spotless:check; \
@@ -76,7 +79,7 @@ lint: format-check
 	    else echo 'clang-format-14 is not installed: the format of C was not checked'; fi
 	scripts/dependencies
 
-# The crates as they would be published: packed, and each built from its package.
+# The crates as they would be published: packed, and each built from its package. Needs Cargo 1.90 or newer.
 package:
 	cargo publish --locked --workspace --dry-run --features pcstream/capture --target-dir target/packages
 
@@ -121,7 +124,8 @@ PREFIX ?= /usr/local
 # The kernel module, as DKMS takes it.
 MODULE_FILES = Kbuild Makefile README.md dkms.conf pcstream_bio.c
 MODULE_SOURCE = src/pcstream-bio-$(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"$$/\1/p' kmod/pcstream_bio/dkms.conf)
-install: build libpcstream
+install:
+	@[ -x $(PCSTREAM) ] && [ -e target/libpcstream.so ] || { echo 'first, as the user who builds: make build libpcstream' >&2; exit 1; }
 	install -D -m 755 $(PCSTREAM) $(DESTDIR)$(PREFIX)/bin/pcstream
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(PCSTREAM) man --output $(DESTDIR)$(PREFIX)/share/man/man1
