@@ -45,13 +45,8 @@ enum Output {
 impl WholeFile {
     /// Prepares to write to `path`, which `flag` named.
     pub fn create(flag: &'static str, path: &Path) -> anyhow::Result<WholeFile> {
-        let problem = || format!("{flag} {}: cannot write there", path.display());
-        let real = resolve(path).with_context(problem)?;
-        anyhow::ensure!(
-            !is_in_trace(&real),
-            "{flag} {}: is part of a trace, expected another file",
-            path.display()
-        );
+        let problem = || cannot_write(flag, path);
+        let real = place(flag, path)?;
         let output = match fs::metadata(&real) {
             Ok(there) if there.is_dir() => {
                 bail!("{flag} {}: is a directory, expected a file", path.display())
@@ -82,6 +77,23 @@ impl WholeFile {
         };
         written.map_err(|error| anyhow!("{} {}: {}", self.flag, self.path.display(), reason(&error)))
     }
+}
+
+/// The path without its symbolic links of a file that is to be written, and that `flag` named. Errors: a link is not to be
+/// followed; the file is part of a trace.
+pub fn place(flag: &str, path: &Path) -> anyhow::Result<PathBuf> {
+    let real = resolve(path).with_context(|| cannot_write(flag, path))?;
+    anyhow::ensure!(
+        !is_in_trace(&real),
+        "{flag} {}: is part of a trace, expected another file",
+        path.display()
+    );
+    Ok(real)
+}
+
+/// What is said in front of the reason.
+pub fn cannot_write(flag: &str, path: &Path) -> String {
+    format!("{flag} {}: cannot write there", path.display())
 }
 
 /// Whether a flag that names a file asks for stdout.

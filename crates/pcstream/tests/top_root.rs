@@ -404,7 +404,9 @@ fn two() {
 }
 
 fn refused() {
-    let disk = Disk::ext4(256);
+    let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let json = files.path().join("lines");
+    std::fs::write(&json, "old").expect("it can be written");
     for (arguments, code, parts) in [
         (&["--pid", "4194304"][..], 1, ["--pid", "no process"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
@@ -413,6 +415,7 @@ fn refused() {
         (&["--metrics-contexts", "5"], 2, ["--metrics", "required"]),
         (&["--json", "/no/such/directory/file"], 1, ["--json", "/no/such/directory"]),
         (&["--sort", "size"], 2, ["--sort", "lifetime"]),
+        (&["--json", text(&json), "--pid", "4194304"], 1, ["--pid", "no process"]),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
         let out = command
@@ -425,4 +428,5 @@ fn refused() {
         assert_eq!(out.status.code(), Some(code), "{arguments:?}: {}", said(&out));
         parts.iter().for_each(|part| assert!(said(&out).contains(part), "{part}: {}", said(&out)));
     }
+    assert_eq!(std::fs::read_to_string(&json).expect("it is there"), "old", "what is refused takes nothing");
 }

@@ -52,7 +52,8 @@ pub struct TopArgs {
     /// Begin with the lifetimes that `simulate --save-table` or `place` saved
     #[arg(long, value_name = "FILE")]
     pub load_table: Option<PathBuf>,
-    /// Write one JSON object per interval to FILE, a line each; '-' is stdout, and replaces the tables
+    /// Write one JSON object per interval to FILE, a line each; a file that is there is emptied first; '-' is stdout, and
+    /// replaces the tables
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     #[command(flatten)]

@@ -12,6 +12,7 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fs::File;
 use std::io::{IsTerminal as _, stdin, stdout};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,9 +61,11 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     let server = args.metrics.metrics.map(|address| serve(address, &metrics, ui)).transpose()?;
     capture::check_machine().map_err(Failure::failed)?;
     std::fs::metadata(&args.on).with_context(|| format!("--on {}", args.on.display()))?;
-    // Emptied only now that all else is right, but before signals are caught: it may be a pipe that nobody reads.
+    let options = options(&args)?;
+    // Opened before signals are caught: it may be a pipe that nobody reads.
     let output = Arc::new(Shown::default());
     let lines = args.json.as_deref().map(|path| Lines::open(path, &output)).transpose()?;
+    let to_be_emptied = lines.as_ref().map_or(Ok(None), Lines::to_be_emptied)?;
     let stop = StopSignals::catch()?;
     let (sender, snapshots) = sync_channel(WAITING);
     let mut watcher = Watcher {
@@ -72,13 +75,13 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         next: args.interval,
         reported: None,
         left_out: 0,
+        to_be_emptied,
         sender,
         on: args.on.canonicalize().unwrap_or_else(|_| args.on.clone()).display().to_string(),
         metrics: server.is_some().then(|| metrics.clone()),
         ui: (!on_screen(&args, lines.as_ref())).then_some(ui),
         unsaid: Vec::new(),
     };
-    let options = options(&args)?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     if !args.dir_only {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
@@ -194,6 +197,8 @@ struct Watcher {
     reported: Option<(Instant, Duration)>,
     /// Snapshots that nobody took.
     left_out: u64,
+    /// What the lines of JSON go to, before the capture begins.
+    to_be_emptied: Option<File>,
     sender: SyncSender<Arc<Snapshot>>,
     /// What was named, for the metrics.
     on: String,
@@ -229,6 +234,10 @@ impl Watcher {
 
 impl Observer for Watcher {
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // Only now: what is refused takes nothing.
+        if let Some(file) = self.to_be_emptied.take() {
+            file.set_len(0).map_err(|error| format!("--json: cannot empty the file: {error}"))?;
+        }
         if let Some(metrics) = &self.metrics {
             let about = About {
                 on: self.on.clone(),

@@ -32,15 +32,26 @@ pub enum Lines {
 }
 
 impl Lines {
-    /// `-` is stdout. A file that is there is emptied. One that is made nobody else may read: it has names of files in it.
+    /// `-` is stdout. A file that is made nobody else may read: it has names of files in it.
     pub fn open(path: &Path, shown: &Arc<Shown>) -> anyhow::Result<Lines> {
-        if path == Path::new("-") {
+        if whole_file::is_stdout(path) {
             return Ok(Lines::Stdout);
         }
-        let file = whole_file::resolve(path).and_then(|real| empty(&real));
-        let file = file.with_context(|| format!("--json {}: cannot write there", path.display()))?;
+        let real = whole_file::place("--json", path)?;
+        let file = open_or_make(&real).with_context(|| whole_file::cannot_write("--json", path))?;
         let regular = file.metadata().is_ok_and(|file| file.is_file());
         Ok(Lines::File(file, path.to_owned(), regular.then(|| shown.clone())))
+    }
+
+    /// The file, if it is a regular one: to be emptied when the first line is sure to come.
+    pub fn to_be_emptied(&self) -> anyhow::Result<Option<File>> {
+        match self {
+            Lines::File(file, path, Some(_)) => {
+                let file = file.try_clone().with_context(|| whole_file::cannot_write("--json", path))?;
+                Ok(Some(file))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Whether the tables have to give way.
@@ -67,13 +78,12 @@ impl Lines {
     }
 }
 
-/// Opens what is at a resolved path, emptied if it is a file, or makes a file.
-fn empty(path: &Path) -> io::Result<File> {
+/// Opens what is at a resolved path, or makes a file.
+fn open_or_make(path: &Path) -> io::Result<File> {
     match whole_file::open_there(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
         }
-        Ok(file) if file.metadata()?.is_file() => file.set_len(0).map(|()| file),
         opened => opened,
     }
 }

@@ -13,6 +13,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Modifier;
 
+use super::output::Lines;
 use super::screen::draw;
 use super::terminal::has_screen;
 use super::view::{Asked, View};
@@ -317,4 +318,22 @@ fn a_program_opens_into_its_call_paths() {
     assert_eq!(view.selected(&view.order()), Some(0));
     press(&mut view, &[KeyCode::Char('b')]);
     assert_eq!(programs(&mut view), ["db1", "db2", "db2"]);
+}
+
+#[test]
+fn a_file_keeps_what_it_has_until_the_capture_begins() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let open = |name: &str| Lines::open(&dir.path().join(name), &Arc::default());
+    let file = dir.path().join("lines");
+    std::fs::write(&file, "old").expect("it can be written");
+    let lines = open("lines").expect("it can be opened");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "old");
+    let to_be_emptied = lines.to_be_emptied().expect("it is open").expect("it is a regular file");
+    to_be_emptied.set_len(0).expect("it can be emptied");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "");
+    for part in ["meta.json", "events.parquet"] {
+        std::fs::write(dir.path().join(part), "").expect("it can be written");
+    }
+    let refused = open("meta.json").err().expect("it is part of a trace");
+    assert!(refused.to_string().contains("is part of a trace"), "{refused}");
 }
