@@ -42,6 +42,9 @@ use crate::stop::{Shown, StopSignals};
 use crate::ui::Ui;
 use output::Lines;
 
+/// The loss of snapshots that nobody took in time.
+const NOT_SHOWN: &str = "intervals_not_shown";
+
 /// Snapshots that may wait to be shown.
 const WAITING: usize = 8;
 
@@ -75,6 +78,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         next: args.interval,
         reported: None,
         left_out: 0,
+        losses: BTreeMap::new(),
         to_be_emptied,
         sender,
         on: args.on.canonicalize().unwrap_or_else(|_| args.on.clone()).display().to_string(),
@@ -86,18 +90,18 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     if !args.dir_only {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
     }
-    let (shown, (finished, unsaid)) = std::thread::scope(|scope| {
+    let (shown, (finished, losses, unsaid)) = std::thread::scope(|scope| {
         let _end = StopOnDrop(&stop.count);
         let capture = scope.spawn(|| {
             let result = capture::capture(&options, &*stop.count, &mut watcher);
             result.iter().for_each(|finished| watcher.end(finished));
-            let unsaid = std::mem::take(&mut watcher.unsaid);
+            let (losses, unsaid) = (watcher.lost(), std::mem::take(&mut watcher.unsaid));
             // Whoever waits for snapshots learns that there will be none.
             drop(watcher);
             stop.end_without_readers(output.clone(), ui);
-            (result, unsaid)
+            (result, losses, unsaid)
         });
-        let shown = show(&args, lines, &snapshots, ui);
+        let shown = show(&args, lines, snapshots, ui);
         output.all();
         stop.count.fetch_add(1, Ordering::Relaxed);
         let finished = capture.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -111,10 +115,10 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         // A signal before the capture began.
         Err(error @ CaptureError::Interrupted) => match signal {
             Some(signal) => Err(Failure::Interrupted { error: error.into(), signal }),
-            None => shown.map(|_| Status::Done),
+            None => shown.map(|()| Status::Done),
         },
         Err(error) => Err(Failure::failed(error)),
-        Ok(finished) => Ok(ending(&finished, shown?, ui)),
+        Ok(finished) => shown.map(|()| ending(&finished, losses, ui)),
     }
 }
 
@@ -139,36 +143,34 @@ fn on_screen(args: &TopArgs, lines: Option<&Lines>) -> bool {
     !args.once && !quiet && has_screen && stdout().is_terminal() && stdin().is_terminal()
 }
 
-/// Shows snapshots until the user or the capture ends. Returns the last one.
+/// Shows snapshots until the user or the capture ends. What comes later nobody waits for.
 fn show(
     args: &TopArgs,
     mut lines: Option<Lines>,
-    snapshots: &Receiver<Arc<Snapshot>>,
+    snapshots: Receiver<Arc<Snapshot>>,
     ui: Ui,
-) -> Result<Option<Arc<Snapshot>>, Failure> {
+) -> Result<(), Failure> {
     if on_screen(args, lines.as_ref()) {
-        return terminal::show(args, lines, snapshots);
+        return terminal::show(args, lines, &snapshots);
     }
     let quiet = lines.as_ref().is_some_and(Lines::is_stdout);
-    let mut last = None;
+    let mut first = true;
     while let Ok(snapshot) = snapshots.recv() {
         lines.as_mut().map_or(Ok(()), |lines| lines.write(&snapshot.by(args.by)))?;
         if !quiet {
-            output::table(&snapshot, args, ui.layout(false), last.is_none())?;
+            output::table(&snapshot, args, ui.layout(false), first)?;
         }
-        last = Some(snapshot);
+        first = false;
         if args.once {
             break;
         }
     }
-    Ok(last)
+    Ok(())
 }
 
-/// Says what was lost, and what exit code that makes.
-fn ending(finished: &Finished, last: Option<Arc<Snapshot>>, ui: Ui) -> Status {
+/// Says what was lost, and what exit code that makes. The capture knows more of `losses`, those of the watch, by now.
+fn ending(finished: &Finished, mut losses: BTreeMap<String, u64>, ui: Ui) -> Status {
     finished.notes.iter().filter(|note| *note != ENDED_AS_ASKED).for_each(|note| ui.remark(note));
-    // The last snapshot knows what the watch lost, the capture's end what the capture did.
-    let mut losses = last.map_or_else(BTreeMap::new, |last| last.losses.clone());
     losses.extend(finished.losses.clone());
     let lost = human::losses(&losses);
     if !lost.is_empty() {
@@ -197,6 +199,8 @@ struct Watcher {
     reported: Option<(Instant, Duration)>,
     /// Snapshots that nobody took.
     left_out: u64,
+    /// Those of the last snapshot, whether anybody took it or not.
+    losses: BTreeMap<String, u64>,
     /// What the lines of JSON go to, before the capture begins.
     to_be_emptied: Option<File>,
     sender: SyncSender<Arc<Snapshot>>,
@@ -217,15 +221,23 @@ impl Watcher {
         }
     }
 
+    /// What was lost so far. A snapshot that nobody took tells nobody of itself.
+    fn lost(&mut self) -> BTreeMap<String, u64> {
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.insert(NOT_SHOWN.into(), self.left_out);
+        losses
+    }
+
     fn tick(&mut self, now: Duration, losses: &BTreeMap<String, u64>) {
         let mut losses = losses.clone();
-        losses.insert("intervals_not_shown".into(), self.left_out);
+        losses.insert(NOT_SHOWN.into(), self.left_out);
         losses.insert("live_chunks_dropped".into(), self.learner.dropped());
         let learner = &self.learner;
         let snapshot = self.watch.tick(now, &losses, |signature| learner.expected(signature));
         if let Some(metrics) = &self.metrics {
             metrics.lock().unwrap_or_else(PoisonError::into_inner).update(&snapshot);
         }
+        self.losses.clone_from(&snapshot.losses);
         if let Err(TrySendError::Full(_)) = self.sender.try_send(Arc::new(snapshot)) {
             self.left_out += 1;
         }

@@ -56,33 +56,31 @@ pub fn has_screen(term: Option<&OsStr>) -> bool {
     term.is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// Shows snapshots until the user or the capture ends. Returns the last one.
+/// Shows snapshots until the user or the capture ends.
 pub fn show(
     args: &TopArgs,
     mut lines: Option<Lines>,
     snapshots: &Receiver<Arc<Snapshot>>,
-) -> Result<Option<Arc<Snapshot>>, Failure> {
+) -> Result<(), Failure> {
     let colors = anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never;
     let title = args.on.canonicalize().unwrap_or_else(|_| args.on.clone()).display().to_string();
     let mut view = View { title, sort: args.sort, by: args.by, colors, ..View::default() };
-    let mut last = None;
     let mut terminal = Taken::over()?;
     loop {
         loop {
             match snapshots.try_recv() {
                 Ok(snapshot) => {
                     lines.as_mut().map_or(Ok(()), |lines| lines.write(&snapshot.by(args.by)))?;
-                    last = Some(snapshot.clone());
                     view.take(snapshot);
                 }
                 Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return Ok(last),
+                Err(TryRecvError::Disconnected) => return Ok(()),
             }
         }
         let shown = terminal.0.draw(|frame| screen::draw(frame, &mut view)).map(drop);
         match shown.and_then(|()| asked(&mut view)).context("cannot use the terminal")? {
             Asked::Nothing => {}
-            Asked::End => return Ok(last),
+            Asked::End => return Ok(()),
             Asked::Suspend => terminal.suspend().context("cannot use the terminal")?,
         }
     }

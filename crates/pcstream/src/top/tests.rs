@@ -17,6 +17,7 @@ use super::output::Lines;
 use super::screen::draw;
 use super::terminal::has_screen;
 use super::view::{Asked, View};
+use super::*;
 
 fn flow(pages: u64) -> Flow {
     let rate = pages as f64 * 4096.0;
@@ -318,6 +319,39 @@ fn a_program_opens_into_its_call_paths() {
     assert_eq!(view.selected(&view.order()), Some(0));
     press(&mut view, &[KeyCode::Char('b')]);
     assert_eq!(programs(&mut view), ["db1", "db2", "db2"]);
+}
+
+#[test]
+fn intervals_that_nobody_takes_are_counted_to_the_end() {
+    let (sender, snapshots) = sync_channel(1);
+    let learner = Learner::new(9, None).expect("nine streams");
+    let mut watcher = Watcher {
+        watch: Watch::new(Limits::default(), learner.streams()),
+        learner,
+        interval: Duration::from_secs(1),
+        next: Duration::from_secs(1),
+        reported: None,
+        left_out: 0,
+        losses: BTreeMap::new(),
+        to_be_emptied: None,
+        sender,
+        on: "/srv".into(),
+        metrics: None,
+        ui: None,
+        unsaid: Vec::new(),
+    };
+    let mut tick = |second| {
+        watcher.tick(Duration::from_secs(second), &[("missed_events".to_owned(), second)].into());
+        watcher.lost()
+    };
+    tick(1);
+    tick(2);
+    let lost = tick(3);
+    assert_eq!((lost["intervals_not_shown"], lost["missed_events"]), (2, 3));
+    assert_eq!(snapshots.recv().expect("the first").losses["intervals_not_shown"], 0, "it cannot know");
+    // Who has seen enough misses nothing.
+    drop(snapshots);
+    assert_eq!(tick(4)["intervals_not_shown"], 2);
 }
 
 #[test]
