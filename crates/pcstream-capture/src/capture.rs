@@ -90,10 +90,11 @@ pub fn capture(
         let join = run.join.borrow();
         (join.joiner.counts(), join.joiner.contexts().to_vec())
     };
-    notes.extend(notes::of_session(&session, &options.session.buffers, &counts, &contexts));
+    let (probes, name) = (&options.session.buffers, options.module_name);
+    notes.extend(notes::of_session(&session, probes, &counts, &contexts, name));
     notes.extend(notes::of_place(journal_is_elsewhere, !options.watch && place.is_mounted_xfs()));
     notes.extend(notes::of_counts(&counts));
-    notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules()));
+    notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules(), name));
     let losses = run.losses();
     drop(run);
     session.aim(0);

@@ -8,8 +8,8 @@ use crate::modules::Lack;
 use crate::session::{Session, SessionError};
 use crate::wire::{BufferKind, Counter};
 
-/// Names modules without which call paths have no names.
-pub(crate) fn lack(lacking: &[(&str, Lack)]) -> Option<String> {
+/// Names modules without which call paths have no names: each by its path, as `name` shows it.
+pub(crate) fn lack(lacking: &[(&str, Lack)], name: fn(&str) -> String) -> Option<String> {
     const NAMED: usize = 3;
     let (_, why) = lacking.first()?;
     let why = match why {
@@ -19,7 +19,7 @@ pub(crate) fn lack(lacking: &[(&str, Lack)]) -> Option<String> {
         }
         Lack::NotKept => "too many are open; raise the limit of open files (ulimit -n)",
     };
-    let names: Vec<_> = lacking.iter().take(NAMED).map(|(path, _)| *path).collect();
+    let names: Vec<_> = lacking.iter().take(NAMED).map(|(path, _)| name(path)).collect();
     let more =
         if lacking.len() > NAMED { format!(" and {} more", lacking.len() - NAMED) } else { String::new() };
     Some(format!(
@@ -28,14 +28,14 @@ pub(crate) fn lack(lacking: &[(&str, Lack)]) -> Option<String> {
     ))
 }
 
-/// Names modules whose tables are larger than is read.
-pub(crate) fn limit(short_of: &[String], without: u64) -> Option<String> {
+/// Names modules whose tables are larger than is read, in the same way.
+pub(crate) fn limit(short_of: &[String], without: u64, name: fn(&str) -> String) -> Option<String> {
     let (first, more) = (short_of.first(), short_of.len().saturating_sub(1));
     let of = match (first, more) {
         (None, _) if without == 0 => return None,
         (None, _) => format!("{without} frames"),
-        (Some(first), 0) => format!("functions of {first}"),
-        (Some(first), more) => format!("functions of {first} and of {more} more files"),
+        (Some(first), 0) => format!("functions of {}", name(first)),
+        (Some(first), more) => format!("functions of {} and of {more} more files", name(first)),
     };
     Some(format!("{of} may have no names: looking them up takes more work or memory than it may"))
 }
@@ -131,8 +131,10 @@ pub(crate) fn of_session(
     probes: &[Probe],
     counts: &JoinCounts,
     contexts: &[Context],
+    name: fn(&str) -> String,
 ) -> Vec<String> {
-    let said = [runtime(session, contexts), refused_hints(session), unmarked(session, probes, counts)];
+    let unmarked = unmarked(session, probes, counts, name);
+    let said = [runtime(session, contexts), refused_hints(session), unmarked];
     said.into_iter().flatten().collect()
 }
 
@@ -147,25 +149,29 @@ pub(crate) fn unseen_writes(watched: Result<(), SessionError>) -> Option<String>
 
 /// Probes of write buffers that saw nothing, as where the server runs another file than the one that was probed, or whose pages
 /// were not seen when they were written.
-fn unmarked(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Option<String> {
+fn unmarked(
+    session: &Session<'_>,
+    probes: &[Probe],
+    counts: &JoinCounts,
+    name: fn(&str) -> String,
+) -> Option<String> {
     let is_asked = probes.iter().any(|probe| probe.rule.kind == BufferKind::BUFFER_STREAM.0);
     let binary = &probes.iter().find(|probe| probe.rule.kind == BufferKind::BUFFER_DIRTY.0)?.binary;
     if is_asked || counts.data_pages == 0 {
         return None;
     }
+    let binary = name(&binary.display().to_string());
     let counted = |counter| session.counter(counter).ok();
     match (counted(Counter::BUFFER_MARKS)?, counted(Counter::BUFFER_WRITES)?) {
         (0, _) => Some(format!(
-            "no page of a write buffer became dirty in {} (--write-buffers): if what writes is another file, as in a \
-             container, attach to it with --pid, or name the file in a rules file",
-            binary.display()
+            "no page of a write buffer became dirty in {binary} (--write-buffers): if what writes is another file, as in a \
+             container, attach to it with --pid, or name the file in a rules file"
         )),
         (marks, 0) => Some(format!(
-            "{marks} pages of a write buffer became dirty in {} (--write-buffers), and no write was seen to come from it. If \
+            "{marks} pages of a write buffer became dirty in {binary} (--write-buffers), and no write was seen to come from it. If \
              they were written at all, as by a checkpoint, they have the call path of their write: writes by writev and \
              buffered writes by io_uring are not joined to a buffer, and in a rules file of your own the place of the page in \
-             memory may be wrong",
-            binary.display()
+             memory may be wrong"
         )),
         _ => None,
     }
@@ -181,4 +187,22 @@ fn refused_hints(session: &Session<'_>) -> Option<String> {
             if refused == 1 { "" } else { "s" }
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_have_the_names_that_they_are_given() {
+        let hidden = |_: &str| "hidden".to_owned();
+        let path = "/home/anna/bin/db";
+        let said = |name| {
+            let lack = lack(&[(path, Lack::NotOpened)], name);
+            let limits = [vec![path.to_owned()], vec![path.to_owned(); 2]].map(|of| limit(&of, 0, name));
+            [&[lack], &limits[..]].concat().into_iter().map(|note| note.expect("a note")).collect::<Vec<_>>()
+        };
+        assert!(said(str::to_owned).iter().all(|note| note.contains(path)), "{:?}", said(str::to_owned));
+        assert!(said(hidden).iter().all(|note| note.contains("hidden") && !note.contains("anna")));
+    }
 }

@@ -32,6 +32,15 @@ impl Redaction {
         shown
     }
 
+    /// The same of a process, which may have written whom it works for behind its name: `postgres: anna payroll idle`.
+    pub fn process(words: &[String]) -> Vec<String> {
+        let mut words = words.to_vec();
+        if let Some(title) = words.first_mut() {
+            title.truncate(title.find([' ', ':']).unwrap_or(title.len()));
+        }
+        Redaction::command(&words)
+    }
+
     /// Hides the names of a batch.
     pub fn batch(&self, batch: &mut Batch) {
         batch.contexts.iter_mut().for_each(Redaction::context);
@@ -75,7 +84,8 @@ impl Redaction {
     }
 }
 
-fn module(path: &str) -> String {
+/// The name of a program or library without its directory.
+pub fn module(path: &str) -> String {
     match path.rsplit_once('/') {
         Some((_, name)) => format!("{ELSEWHERE}/{name}"),
         None => path.to_owned(),
@@ -124,5 +134,17 @@ mod tests {
         assert_eq!(modules, [".../db.so", "java:org.A.f", "[anon]"]);
         let words = ["/usr/bin/mysql", "-psecret", "db"].map(str::to_owned);
         assert_eq!(Redaction::command(&words), [".../mysql", "(2 arguments redacted)"]);
+    }
+
+    #[test]
+    fn titles_of_processes_keep_the_program() {
+        let shown = |title: &str| Redaction::process(&[title.to_owned()]);
+        assert_eq!(shown("postgres: anna payroll [local] idle"), ["postgres"]);
+        assert_eq!(shown("sshd: anna@pts/3"), ["sshd"]);
+        assert_eq!(shown("/usr/bin/redis-server 10.0.0.7:6379"), [".../redis-server"]);
+        assert_eq!(shown("/opt/db/bin/mysqld"), [".../mysqld"]);
+        let words = ["/usr/bin/mysql", "-psecret"].map(str::to_owned);
+        assert_eq!(Redaction::process(&words), [".../mysql", "(1 arguments redacted)"]);
+        assert!(Redaction::process(&[]).is_empty());
     }
 }

@@ -49,6 +49,8 @@ pub struct CaptureOptions {
     pub first_writers: bool,
     /// Functions get their names while the capture runs ([`Observer::named`]).
     pub live_names: bool,
+    /// What notes call a module with this path.
+    pub module_name: fn(&str) -> String,
     /// How a command is started. Its standard output is ours only if that does not belong to our results.
     pub traced: TracedOptions,
 }
@@ -67,6 +69,7 @@ impl CaptureOptions {
             forget_files: false,
             first_writers: false,
             live_names: false,
+            module_name: str::to_owned,
             traced: TracedOptions::default(),
         }
     }

@@ -93,6 +93,8 @@ pub(super) struct Run<'a, 'obj> {
     full: bool,
     /// See `CaptureOptions`.
     live: bool,
+    /// What notes call a module.
+    module_name: fn(&str) -> String,
     /// For so long at most.
     duration: Option<Duration>,
     /// A command that was asked to end has as much time as it wants.
@@ -126,6 +128,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         let existing = matches!(options.target, Target::Existing(_));
         Run {
             live: options.live,
+            module_name: options.module_name,
             duration: options.duration,
             patient: existing,
             leaves_running: existing && matches!(options.subject, Subject::Command(_)),
@@ -322,7 +325,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         joiner.close_modules();
         let without = joiner.give_names(&names);
         self.names_over_limit = names.short_of().len() as u64 + without;
-        Ok(notes::limit(names.short_of(), without))
+        Ok(notes::limit(names.short_of(), without, self.module_name))
     }
 
     /// Contexts that came after names were looked up.

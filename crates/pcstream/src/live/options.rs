@@ -12,6 +12,7 @@ use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchOptions, hidden_file_s
 use crate::args::{CaptureArgs, OrderArg, ScratchFs};
 use crate::attached;
 use crate::failure::Failure;
+use crate::redact;
 use crate::ui::Ui;
 use crate::write_buffers;
 
@@ -28,8 +29,15 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
     args.on().and_then(hidden_file_system).iter().for_each(|hidden| ui.remark(hidden));
     let order = order(args.order);
     let traced = TracedOptions { reap: true, ..TracedOptions::default() };
-    let duration = args.duration;
-    Ok(CaptureOptions { session, order, traced, duration, ..CaptureOptions::new(subject, target(args)?) })
+    let options = CaptureOptions::new(subject, target(args)?);
+    Ok(CaptureOptions {
+        session,
+        order,
+        traced,
+        duration: args.duration,
+        module_name: if args.redact { redact::module } else { options.module_name },
+        ..options
+    })
 }
 
 fn target(args: &CaptureArgs) -> anyhow::Result<Target> {

@@ -9,11 +9,12 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pcstream_capture::capture::{Finished, Observer, Progress, Started, Subject};
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::BlockDevice;
+use pcstream_fs::scratch::{BlockDevice, Image};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::store::{TraceError, partial_path};
 use pcstream_trace::{Batch, ById, Event, Extent, Kind, Meta, Op, PAGE_BYTES, TraceReader, TraceWriter};
+use serde_json::Value;
 
 use super::options::fs_journal;
 use super::together::{Member, NotBegun};
@@ -113,20 +114,13 @@ impl<'a> Recorder<'a> {
             std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
         let command = self.command.as_deref().unwrap_or_default();
         meta.command = match &self.redaction {
+            Some(_) if self.attached_to.is_some() => Redaction::process(command),
             Some(_) => Redaction::command(command),
             None => command.to_vec(),
         };
         meta.prefilled = started.prefilled.iter().map(|r| Extent { lba: r.start, pages: r.pages }).collect();
         let args = self.args;
-        let mut place = match args.on() {
-            Some(_) if args.redact => vec![("on", "(redacted)".into())],
-            Some(dir) => vec![("on", dir.display().to_string().into())],
-            None => vec![
-                ("size_bytes", args.size.into()),
-                ("fill", args.fill.into()),
-                ("image", args.image.to_string().into()),
-            ],
-        };
+        let mut place = place(args);
         if started.discards {
             place.push(("discards", true.into()));
         }
@@ -250,7 +244,7 @@ impl<'a> Recorder<'a> {
         meta.exit = finished.status.map(exit_of);
         meta.losses.clone_from(&finished.losses);
         let statistics = finished.statistics.iter().map(|(name, count)| (name.clone(), (*count).into()));
-        meta.settings.insert("statistics".to_owned(), serde_json::Value::Object(statistics.collect()));
+        meta.settings.insert("statistics".to_owned(), Value::Object(statistics.collect()));
         let mut contexts = finished.contexts.clone();
         if self.redaction.is_some() {
             contexts.iter_mut().for_each(Redaction::context);
@@ -259,6 +253,19 @@ impl<'a> Recorder<'a> {
             writer.finish(Some(&contexts)).with_context(|| format!("-o {}", self.path.display()))?;
         Ok(summary.meta)
     }
+}
+
+/// What a trace says of the place where it was recorded.
+fn place(args: &CaptureArgs) -> Vec<(&'static str, Value)> {
+    let unless_redacted = |text: String| if args.redact { "(redacted)".into() } else { text.into() };
+    if let Some(dir) = args.on() {
+        return vec![("on", unless_redacted(dir.display().to_string()))];
+    }
+    let image = match &args.image {
+        Image::File(path) => unless_redacted(path.display().to_string()),
+        memory => memory.to_string().into(),
+    };
+    vec![("size_bytes", args.size.into()), ("fill", args.fill.into()), ("image", image)]
 }
 
 fn exit_of(status: ExitStatus) -> Exit {
@@ -357,4 +364,26 @@ fn capture_line(subject: &Subject, ui: Ui) -> ProgressBar {
             .expect("the template is legal"),
     );
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn places_are_hidden_on_request() {
+        let shown = |flags: &str| {
+            let words = format!("pcstream record -o t.pctrace {flags} -- true");
+            let cli = Cli::of_words(words.split(' ').map(Into::into)).expect("it parses");
+            let Command::Record(record) = cli.command else { panic!("it is a recording") };
+            format!("{:?}", place(&record.capture))
+        };
+        for flag in ["--on /home/anna", "--image /home/anna/disk"] {
+            assert!(shown(flag).contains("anna"), "{flag}");
+            let hidden = shown(&format!("--redact {flag}"));
+            assert!(!hidden.contains("anna") && hidden.contains("(redacted)"), "{hidden}");
+        }
+        assert!(shown("--redact --image tmpfs").contains("tmpfs"));
+    }
 }
