@@ -1,6 +1,6 @@
 //! What `contexts` shows: a table, one context whole, groups, CSV, or call paths for other tools.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use pcstream_report::call_paths::call_paths;
@@ -15,8 +15,8 @@ use crate::args::{ContextsArgs, Outputs, SortBy, ViewArgs};
 use crate::failure::Failure;
 use crate::selection::Selection;
 use crate::source_lines;
-use crate::ui::{self, JsonSink, Ui};
-use crate::whole_file::{WholeFile, all_different};
+use crate::ui::{self, JsonSink, Sink, Ui};
+use crate::whole_file::all_different;
 
 /// Contexts named where several are meant.
 const CANDIDATES: usize = 5;
@@ -27,13 +27,8 @@ pub struct View<'a> {
     top: usize,
     selection: Option<Selection<'a>>,
     json: Option<JsonSink>,
-    pprof: Option<WholeFile>,
-    folded: Option<Folded>,
-}
-
-enum Folded {
-    Stdout,
-    File(WholeFile),
+    pprof: Option<Sink>,
+    folded: Option<Sink>,
 }
 
 /// What is put out.
@@ -49,18 +44,15 @@ impl View<'_> {
     pub fn new(args: &ContextsArgs) -> Result<View<'_>, Failure> {
         let ContextsArgs { view, top, output, .. } = args;
         check_stdout(args)?;
-        let folded = match view.folded.as_deref() {
-            None => None,
-            Some(path) if path == Path::new("-") => Some(Folded::Stdout),
-            Some(path) => Some(Folded::File(WholeFile::create("--folded", path)?)),
-        };
+        let create =
+            |flag, path: &Option<PathBuf>| path.as_deref().map(|path| Sink::create(flag, path)).transpose();
         Ok(View {
             args: view,
             top: *top,
             selection: Selection::new(view)?,
-            json: output.json.as_deref().map(JsonSink::open).transpose()?,
-            pprof: view.pprof.as_deref().map(|path| WholeFile::create("--pprof", path)).transpose()?,
-            folded,
+            json: JsonSink::asked(output)?,
+            pprof: create("--pprof", &view.pprof)?,
+            folded: create("--folded", &view.folded)?,
         })
     }
 
@@ -73,20 +65,16 @@ impl View<'_> {
         if let Some((_, words)) = selection.as_ref().filter(|_| text.is_none() || self.args.csv) {
             ui.remark(words);
         }
+        let mut results = Vec::new();
         if let Some(sink) = self.json {
             let selection = selection.map(|(selection, _)| selection);
             let all = json::contexts(simulation, rows);
-            sink.write(&json::ContextsJson { groups, selection, ..all })?;
+            results.push(sink.with(&json::ContextsJson { groups, selection, ..all })?);
         }
-        if let Some(file) = self.pprof {
-            file.write(&folded::pprof(rows))?;
-        }
+        results.extend(self.pprof.map(|sink| (sink, folded::pprof(rows))));
         let stacks = || folded::folded(rows, names(self.args)).join("\n") + "\n";
-        match self.folded {
-            None => {}
-            Some(Folded::Stdout) => ui::print(&stacks())?,
-            Some(Folded::File(file)) => file.write(stacks().as_bytes())?,
-        }
+        results.extend(self.folded.map(|sink| (sink, stacks().into_bytes())));
+        ui::put_out(results)?;
         text.map_or(Ok(()), |text| ui::print(&text))
     }
 
@@ -121,7 +109,8 @@ impl View<'_> {
 
     /// Whether something else takes the place of the table.
     fn stdout_is_taken(&self) -> bool {
-        matches!(self.folded, Some(Folded::Stdout)) || self.json.as_ref().is_some_and(JsonSink::is_stdout)
+        self.folded.as_ref().is_some_and(Sink::is_stdout)
+            || self.json.as_ref().is_some_and(JsonSink::is_stdout)
     }
 
     fn text(&self, simulation: &Simulation, shown: &Shown, ui: Ui) -> String {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
@@ -24,8 +24,8 @@ use crate::fitted::Fitting;
 use crate::png;
 use crate::schemes;
 use crate::simulate;
-use crate::ui::{self, JsonSink, Ui};
-use crate::whole_file::{WholeFile, all_different, is_stdout};
+use crate::ui::{self, JsonSink, Sink, Ui};
+use crate::whole_file::{all_different, is_stdout};
 
 /// Spare factors of the curve over utilisation.
 const SPARE_FACTORS: [f64; 7] = [0.03, 0.05, 0.07, 0.125, 0.2, 0.3, 0.45];
@@ -57,9 +57,8 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     let on_stdout = outputs.iter().filter(|(_, path)| path.is_some_and(is_stdout));
     ui::one_on_stdout(&on_stdout.map(|(flag, _)| format!("{flag} -")).collect::<Vec<_>>())?;
     all_different(&outputs)?;
-    let output = args.output.as_deref().filter(|path| !is_stdout(path));
-    let create = |path| Ok::<_, Failure>((path, WholeFile::create("--output", path)?));
-    let output = output.map(create).transpose()?;
+    let create = |path| Ok::<_, Failure>((path, Sink::create("--output", path)?));
+    let output = args.output.as_deref().map(create).transpose()?;
     // Files before signals are caught: each may be a pipe that nobody reads.
     let figure = args.figure.as_deref().map(|name| FigureFiles::create(name, args)).transpose()?;
     let json = JsonSink::asked(&args.simulation.output)?;
@@ -103,21 +102,31 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         by_utilisation: by_utilisation.as_ref(),
         by_streams: by_streams.as_ref(),
     };
-    if let Some(sink) = json {
-        sink.write(&pcstream_report::json::simulation(&simulation, &rows))?;
-    }
-    figure.map_or(Ok(()), |files| files.write(&material))?;
-    if args.output.is_some() {
-        write_page(output, &pictures::page(&material), ui)?;
-    }
+    put_out(output, figure, json, &material, ui)?;
     Ok(Status::with_losses(lost))
 }
 
-/// Writes the page to a file, or to standard output.
-fn write_page(output: Option<(&Path, WholeFile)>, page: &str, ui: Ui) -> Result<(), Failure> {
-    let Some((path, file)) = output else { return ui::print(page) };
-    file.write(page.as_bytes())?;
-    ui.remark(&format!("{}: {} written", path.display(), human::bytes(page.len() as u64)));
+/// Puts everything out that was asked for.
+fn put_out(
+    output: Option<(&Path, Sink)>,
+    figure: Option<FigureFiles>,
+    json: Option<JsonSink>,
+    material: &Material,
+    ui: Ui,
+) -> Result<(), Failure> {
+    let mut results = figure.map_or(Ok(Vec::new()), |files| files.draw(material))?;
+    if let Some(sink) = json {
+        results.push(sink.with(&pcstream_report::json::simulation(material.simulation, material.rows))?);
+    }
+    let mut said = None;
+    if let Some((path, sink)) = output {
+        let page = pictures::page(material).into_bytes();
+        let written = || format!("{}: {} written", path.display(), human::bytes(page.len() as u64));
+        said = (!sink.is_stdout()).then(written);
+        results.push((sink, page));
+    }
+    ui::put_out(results)?;
+    said.iter().for_each(|said| ui.remark(said));
     Ok(())
 }
 
@@ -161,35 +170,20 @@ struct FigureFiles<'a> {
     csv: Option<Sink>,
 }
 
-/// A file, or standard output.
-struct Sink(Option<WholeFile>);
-
-impl Sink {
-    fn create(flag: &'static str, path: Option<&Path>) -> Result<Option<Sink>, Failure> {
-        let Some(path) = path else { return Ok(None) };
-        let file = (!is_stdout(path)).then(|| WholeFile::create(flag, path)).transpose()?;
-        Ok(Some(Sink(file)))
-    }
-
-    fn write(self, bytes: &[u8]) -> Result<(), Failure> {
-        match self.0 {
-            Some(file) => Ok(file.write(bytes)?),
-            None => ui::print_bytes(bytes),
-        }
-    }
-}
-
 impl FigureFiles<'_> {
     fn create<'a>(name: &'a str, args: &ReportArgs) -> Result<FigureFiles<'a>, Failure> {
+        let create =
+            |flag, path: &Option<PathBuf>| path.as_deref().map(|path| Sink::create(flag, path)).transpose();
         Ok(FigureFiles {
             name,
-            svg: Sink::create("--svg", args.svg.as_deref())?,
-            png: Sink::create("--png", args.png.as_deref())?,
-            csv: Sink::create("--csv", args.csv.as_deref())?,
+            svg: create("--svg", &args.svg)?,
+            png: create("--png", &args.png)?,
+            csv: create("--csv", &args.csv)?,
         })
     }
 
-    fn write(self, material: &Material) -> Result<(), Failure> {
+    /// What goes where.
+    fn draw(self, material: &Material) -> Result<Vec<(Sink, Vec<u8>)>, Failure> {
         let FigureFiles { name, svg, png, csv } = self;
         let figure = pictures::figure(name, material).expect("the name was checked");
         let drawing = pictures::standalone(&figure, pictures::trace_name(material.simulation).unwrap_or(""));
@@ -197,13 +191,13 @@ impl FigureFiles<'_> {
         if figure.svg.is_empty() && (svg.is_some() || png.is_some() || no_numbers) {
             return Err(anyhow!("--figure {name}: there is nothing to show for this trace").into());
         }
-        if let Some(sink) = svg {
-            sink.write(drawing.as_bytes())?;
-        }
+        let mut results = Vec::new();
         if let Some(sink) = png {
-            sink.write(&png::draw(&drawing).context("--png")?)?;
+            results.push((sink, png::draw(&drawing).context("--png")?));
         }
-        csv.map_or(Ok(()), |sink| sink.write(figure.csv.as_bytes()))
+        results.extend(svg.map(|sink| (sink, drawing.into_bytes())));
+        results.extend(csv.map(|sink| (sink, figure.csv.into_bytes())));
+        Ok(results)
     }
 }
 

@@ -127,7 +127,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     finish(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Prints what is no text.
+/// Prints it as it is: it is for programs, or no text at all.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     finish(out.write_all(bytes).and_then(|()| out.flush()))
@@ -157,48 +157,75 @@ pub fn show(
     written
 }
 
-/// Where JSON goes, opened before the work begins.
-pub enum JsonSink {
-    /// Instead of the tables.
+/// Where a result goes, opened before the work begins.
+pub enum Sink {
+    /// Standard output.
     Stdout,
-    /// Beside the tables.
+    /// A file.
     File(WholeFile),
 }
+
+impl Sink {
+    /// Prepares to write to `path`, which `flag` named; `-` is stdout.
+    pub fn create(flag: &'static str, path: &Path) -> anyhow::Result<Sink> {
+        if is_stdout(path) { Ok(Sink::Stdout) } else { WholeFile::create(flag, path).map(Sink::File) }
+    }
+
+    /// Whether whatever else would be printed has to give way.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Sink::Stdout)
+    }
+
+    fn write(self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Sink::Stdout => print_bytes(bytes),
+            Sink::File(file) => Ok(file.write(bytes)?),
+        }
+    }
+}
+
+/// Puts results out. What is printed comes last: whoever reads it may go away, which ends the program. One that cannot be
+/// written does not cost the others.
+pub fn put_out(mut results: Vec<(Sink, Vec<u8>)>) -> Result<(), Failure> {
+    results.sort_by_key(|(sink, _)| sink.is_stdout());
+    let mut written = Ok(());
+    for (sink, bytes) in results {
+        written = written.and(sink.write(&bytes));
+    }
+    written
+}
+
+/// Where JSON goes: instead of the tables, or beside them.
+pub struct JsonSink(Sink);
 
 impl JsonSink {
     /// What `--json` asks for.
     pub fn asked(output: &OutputArgs) -> anyhow::Result<Option<JsonSink>> {
-        output.json.as_deref().map(JsonSink::open).transpose()
-    }
-
-    /// Prepares to write to `path`; `-` is stdout.
-    pub fn open(path: &Path) -> anyhow::Result<JsonSink> {
-        if is_stdout(path) {
-            return Ok(JsonSink::Stdout);
-        }
-        Ok(JsonSink::File(WholeFile::create("--json", path)?))
+        let create = |path| Sink::create("--json", path).map(JsonSink);
+        output.json.as_deref().map(create).transpose()
     }
 
     /// Whether the tables have to give way.
     pub fn is_stdout(&self) -> bool {
-        matches!(self, JsonSink::Stdout)
+        self.0.is_stdout()
     }
 
     /// Whether it is a regular file, which nobody has to read.
     #[cfg(feature = "capture")]
     pub fn is_file(&self) -> bool {
-        matches!(self, JsonSink::File(file) if file.is_regular())
+        matches!(&self.0, Sink::File(file) if file.is_regular())
     }
 
-    /// Writes `value` as indented JSON and a newline.
-    pub fn write(self, value: &impl serde::Serialize) -> Result<(), Failure> {
+    /// `value` as indented JSON and a newline, and where it goes.
+    pub fn with(self, value: &impl serde::Serialize) -> anyhow::Result<(Sink, Vec<u8>)> {
         let mut text = serde_json::to_string_pretty(value).context("cannot make JSON of the result")?;
         text.push('\n');
-        let text = pcstream_report::escape::json(text);
-        match self {
-            JsonSink::Stdout => print(&text),
-            JsonSink::File(file) => Ok(file.write(text.as_bytes())?),
-        }
+        Ok((self.0, pcstream_report::escape::json(text).into_bytes()))
+    }
+
+    /// Writes `value`.
+    pub fn write(self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        put_out(vec![self.with(value)?])
     }
 }
 

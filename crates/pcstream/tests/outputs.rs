@@ -143,6 +143,29 @@ fn signals_end_what_waits_for_a_pipe() {
     }
 }
 
+/// As for `| head`, or a pager that is left: what was asked for in files is not lost with the reader.
+#[test]
+fn a_reader_that_goes_away_does_not_cost_the_files() {
+    let place = Place::new();
+    let (trace, one, other) = (place.path("t.pctrace"), place.path("one"), place.path("other"));
+    for flags in [
+        &["contexts", "--json", "-", "--pprof", &one, "--folded", &other][..],
+        &["contexts", "--folded", "-", "--pprof", &one, "--json", &other],
+        &["report", "--no-curves", "--json", "-", "--output", &one, "--figure=waf", "--csv", &other],
+        &["report", "--no-curves", "--figure=waf", "--svg", "-", "--csv", &one, "--output", &other],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        let output = command.arg(flags[0]).arg(&trace).args(&flags[1..]).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{flags:?}: {output:?}");
+        for file in [&one, &other] {
+            assert!(fs::metadata(file).is_ok_and(|file| file.len() > 0), "{flags:?}: {file}");
+            fs::remove_file(file).unwrap();
+        }
+    }
+}
+
 /// What never goes to stdout makes no file called `-`.
 #[test]
 fn files_are_not_called_as_stdout_is() {

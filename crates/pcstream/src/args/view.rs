@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use pcstream_report::grouped::GroupBy;
 
 use crate::values;
+use crate::whole_file::is_stdout;
 
 #[derive(Debug, Args)]
 pub struct ViewArgs {
@@ -55,10 +56,10 @@ pub struct Outputs<'a> {
 impl Outputs<'_> {
     /// Those that would go there. Only one of them can.
     pub fn on_stdout(&self) -> Vec<&'static str> {
-        let is_stdout = |file: Option<&Path>| file == Some(Path::new("-"));
+        let asked = |file: Option<&Path>| file.is_some_and(is_stdout);
         let asked = [
-            ("--json -", is_stdout(self.json)),
-            ("--folded -", is_stdout(self.folded)),
+            ("--json -", asked(self.json)),
+            ("--folded -", asked(self.folded)),
             ("--csv", self.csv),
             // Groups are in JSON, and can be printed as CSV.
             ("--by", self.by && !self.csv && self.json.is_none()),
