@@ -68,9 +68,9 @@ pub fn run_args(args: DemoArgs, ui: Ui) -> Result<RunArgs, Failure> {
     let mut words: Vec<OsString> = vec!["pcstream".into(), "run".into()];
     let mut drive: Vec<&str> = Vec::new();
     for (flag, value) in DEVICE.chunks(2).map(|pair| (pair[0], pair[1])) {
-        // What the user gives replaces it. A scratch file system is none if there is a place already.
+        // What the user gives replaces it.
         let scratch = ["--fs", "--size", "--fill"].contains(&flag);
-        let replaced = gives(&args.flags, flag) || (scratch && gives(&args.flags, "--on"));
+        let replaced = by_others(flag).iter().chain([&flag]).any(|flag| gives(&args.flags, flag));
         if !replaced {
             words.extend([flag.into(), value.into()]);
         }
@@ -79,9 +79,12 @@ pub fn run_args(args: DemoArgs, ui: Ui) -> Result<RunArgs, Failure> {
         }
     }
     if let Some(output) = args.output {
-        let yours = if args.flags.is_empty() { "" } else { ", and yours of the drive" };
-        let drive = drive.join(" ");
-        ui.remark(&format!("flags of this drive for `simulate {}`: {drive}{yours}", output.display()));
+        let drive = match (drive.join(" "), args.flags.is_empty()) {
+            (drive, true) => drive,
+            (drive, false) if drive.is_empty() => "yours of the drive".to_owned(),
+            (drive, false) => format!("{drive}, and yours of the drive"),
+        };
+        ui.remark(&format!("flags of this drive for `simulate {}`: {drive}", output.display()));
         words.extend(["--output".into(), output.into()]);
     }
     if args.force {
@@ -101,6 +104,16 @@ pub fn run_args(args: DemoArgs, ui: Ui) -> Result<RunArgs, Failure> {
         Err(error) => {
             Err(Failure::wrong_arguments(anyhow!("what follows --: {}", error.render().to_string().trim())))
         }
+    }
+}
+
+/// The flags that say what this one of the demo would, or leave nothing for it to say.
+fn by_others(flag: &str) -> &'static [&'static str] {
+    match flag {
+        // There is a place already.
+        "--fs" | "--size" | "--fill" => &["--on"],
+        "--spare-factor" => &["--overprovision", "--op", "--profile", "--device"],
+        _ => &["--profile", "--device"],
     }
 }
 
@@ -156,5 +169,16 @@ mod tests {
         assert_eq!((run.capture.size, run.simulation.device.streams), (2 << 30, Some(5)));
         assert!(parse(&["--on", "/tmp"]).expect("flags of run").capture.on().is_some());
         assert!(parse(&["--no-such-flag"]).is_err());
+        for flag in ["--overprovision", "--op"] {
+            let device = parse(&[flag, "0.14"]).expect("flags of run").simulation.device;
+            assert_eq!((device.overprovision, device.spare_factor), (Some(0.14), None));
+            assert_eq!((device.superblock_pages, device.streams), (Some(512), Some(9)));
+        }
+        for flag in ["--profile=fdp-3.84t", "--device=my.toml"] {
+            let device = parse(&[flag, "--streams=5"]).expect("flags of run").simulation.device;
+            assert_eq!((device.spare_factor, device.superblock_pages), (None, None), "{flag}");
+            assert_eq!(device.streams, Some(5), "{flag}");
+            assert_eq!(parse(&[flag]).expect("flags of run").simulation.device.streams, None, "{flag}");
+        }
     }
 }
