@@ -10,6 +10,7 @@ use pcstream_placement::parameter::Value as _;
 use pcstream_placement::saved_table::SavedTable;
 use pcstream_report::human;
 use pcstream_report::saved_tables::{self, NamedContexts, TablesJson};
+use pcstream_trace::TraceReader;
 
 use crate::args::{TableAction, TableArgs};
 use crate::failure::{Failure, Status};
@@ -23,29 +24,32 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
     match &args.action {
         TableAction::Show { files, top, names, output } => {
             let sink = JsonSink::asked(output)?;
-            let json = read_named(files, names, ui)?;
+            let (json, status) = read_named(files, names, ui)?;
             ui::show(sink, &json, || saved_tables::tables_text(&json, *top, ui.layout(false)))?;
+            Ok(status)
         }
-        TableAction::Merge { files, base, output } => merge(files, base.as_deref(), output, ui)?,
+        TableAction::Merge { files, base, output } => merge(files, base.as_deref(), output, ui),
         TableAction::Diff { before, after, factor, top, names, output } => {
             let sink = JsonSink::asked(output)?;
-            let (first, second) = (read(before)?, read(after)?);
-            let differences = SavedTable::diff(&first, &second);
-            let paths = [before, after].map(|path| path.display().to_string());
-            let named = named_contexts(names, &[&first, &second], ui)?;
-            let json = saved_tables::diff_json([&paths[0], &paths[1]], *factor, &differences, &named);
+            let tables = read_all([before, after])?;
+            of_one_key(&tables, "compare")?;
+            let [(before, first), (after, second)] = &tables[..] else { unreachable!("there are two") };
+            let differences = SavedTable::diff(first, second);
+            let (named, status) = named_contexts(names, &[first, second], ui)?;
+            let json = saved_tables::diff_json([before, after], *factor, &differences, &named);
             ui::show(sink, &json, || saved_tables::diff_text(&json, *top, ui.layout(false)))?;
+            Ok(status)
         }
         TableAction::Export { files, names } => {
-            let json = read_named(files, names, ui)?;
+            let (json, status) = read_named(files, names, ui)?;
             ui::print(&saved_tables::tables_csv(&json, !names.is_empty()))?;
+            Ok(status)
         }
     }
-    Ok(Status::Done)
 }
 
 /// `base` comes first, and counts once.
-fn merge(files: &[PathBuf], base: Option<&Path>, output: &Path, ui: Ui) -> Result<(), Failure> {
+fn merge(files: &[PathBuf], base: Option<&Path>, output: &Path, ui: Ui) -> Result<Status, Failure> {
     let files: Vec<PathBuf> = base.into_iter().map(Path::to_owned).chain(files.iter().cloned()).collect();
     let mut tables = read_all(&files)?;
     for (path, table) in &mut tables {
@@ -56,7 +60,7 @@ fn merge(files: &[PathBuf], base: Option<&Path>, output: &Path, ui: Ui) -> Resul
         }
     }
     of_one_scheme(&tables)?;
-    of_one_key(&tables)?;
+    of_one_key(&tables, "merge")?;
     each_once(&files)?;
     if base.is_some() {
         take_out_base(&mut tables, ui);
@@ -82,7 +86,7 @@ fn merge(files: &[PathBuf], base: Option<&Path>, output: &Path, ui: Ui) -> Resul
             human::counted(merged.saturated as u64, "context")
         ));
     }
-    Ok(())
+    Ok(Status::Done)
 }
 
 /// Leaves of each table what it learned since the first.
@@ -111,13 +115,13 @@ fn of_one_scheme(tables: &[(String, SavedTable)]) -> Result<(), Failure> {
     })
 }
 
-/// Errors: two are of different kinds of keys, which have nothing in common.
-fn of_one_key(tables: &[(String, SavedTable)]) -> Result<(), Failure> {
+/// Errors: two are of different kinds of keys, which have nothing in common. `verb` is what would be done with them.
+fn of_one_key(tables: &[(String, SavedTable)], verb: &str) -> Result<(), Failure> {
     let Some((first, rest)) = tables.split_first() else { return Ok(()) };
     rest.iter().find(|(_, table)| table.key() != first.1.key()).map_or(Ok(()), |(second, table)| {
         let (path, key, other) = (&first.0, first.1.key().show(), table.key().show());
         Err(Failure::wrong_arguments(anyhow!(
-            "{path} has keys of the kind '{key}', {second} of the kind '{other}': merge tables of one kind"
+            "{path} has keys of the kind '{key}', {second} of the kind '{other}': {verb} tables of one kind"
         )))
     })
 }
@@ -153,23 +157,27 @@ fn alike(tables: &[(String, SavedTable)]) -> Vec<(&str, &str)> {
     found
 }
 
-fn read_named(files: &[PathBuf], names: &[PathBuf], ui: Ui) -> Result<TablesJson, Failure> {
+fn read_named(files: &[PathBuf], names: &[PathBuf], ui: Ui) -> Result<(TablesJson, Status), Failure> {
     let tables = read_all(files)?;
     let all: Vec<&SavedTable> = tables.iter().map(|(_, table)| table).collect();
-    Ok(saved_tables::tables_json(&tables, &named_contexts(names, &all, ui)?))
+    let (named, status) = named_contexts(names, &all, ui)?;
+    Ok((saved_tables::tables_json(&tables, &named), status))
 }
 
-/// Names of what the tables know, from these recordings.
-fn named_contexts(traces: &[PathBuf], tables: &[&SavedTable], ui: Ui) -> Result<NamedContexts, Failure> {
+/// Names of what the tables know, from these recordings, and whether one of these lacks something.
+fn named_contexts(
+    traces: &[PathBuf],
+    tables: &[&SavedTable],
+    ui: Ui,
+) -> Result<(NamedContexts, Status), Failure> {
     if traces.is_empty() {
-        return Ok(NamedContexts::default());
+        return Ok((NamedContexts::default(), Status::Done));
     }
-    let open = |path: &PathBuf| simulate::read(path).context("--names");
-    let readers = traces.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
-    for reader in &readers {
-        let damage = reader.damage().map(|damage| format!("{}: {damage}", reader.path().display()));
-        damage.iter().for_each(|damage| ui.remark(damage));
-    }
+    let names = |failure: Failure| failure.map_failed(|error| error.context("--names"));
+    let open = |path: &PathBuf| simulate::open(path, ui).map_err(names);
+    let readers = traces.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+    let lacks = |reader: &TraceReader| reader.damage().is_some() || reader.meta().has_losses();
+    let status = Status::with_losses(readers.iter().any(lacks));
     let recorded = readers.iter().flat_map(|reader| reader.contexts());
     let (named, known) = NamedContexts::new(recorded, tables);
     if named.len() < known {
@@ -179,11 +187,11 @@ fn named_contexts(traces: &[PathBuf], tables: &[&SavedTable], ui: Ui) -> Result<
             human::counted(known as u64, "context"),
         ));
     }
-    Ok(named)
+    Ok((named, status))
 }
 
-fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<(String, SavedTable)>> {
-    files.iter().map(|path| Ok((path.display().to_string(), read(path)?))).collect()
+fn read_all<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> anyhow::Result<Vec<(String, SavedTable)>> {
+    files.into_iter().map(|path| Ok((path.display().to_string(), read(path)?))).collect()
 }
 
 fn read(path: &Path) -> anyhow::Result<SavedTable> {

@@ -233,6 +233,7 @@ fn tables_of_two_kinds_of_keys_are_not_mixed() {
         &[&paths, "'context'", &programs, "'executable'"],
     );
     assert!(!fs::exists(&out).expect("it can be looked for"));
+    refuses(2, &["table", "diff", &paths, &programs], &["'context'", "'executable': compare tables of one"]);
     let load = ["simulate", &trace, "--scheme", "pcstream", "--load-table"];
     let key = ["keys of the kind 'executable'", "parameter key of the scheme to executable"];
     refuses(2, &[&load[..], &[&programs]].concat(), &key);
@@ -262,4 +263,24 @@ fn the_context_of_others_is_in_no_table() {
     assert!(said.contains("--save-table: the context of others is left out"), "{said}");
     let shown = json(&["table", "show", &table, "--json", "-"]);
     assert_eq!(shown["tables"][0]["contexts"].as_array().map(Vec::len), Some(1), "{shown}");
+}
+
+/// Names that are missing are then no sign of another build.
+#[test]
+fn recordings_that_lack_something_are_said_and_end_with_3() {
+    let place = Place::new();
+    let [trace, table] = ["t.pctrace", "table"].map(|name| place.path(name));
+    learn(&trace, &table, &[]);
+    let meta = format!("{trace}/meta.json");
+    let mut value: Value = serde_json::from_slice(&fs::read(&meta).expect("it is there")).expect("JSON");
+    value["losses"]["context_table"] = 7.into();
+    fs::write(&meta, value.to_string()).expect("it can be written");
+    for command in
+        [&["table", "show", &table][..], &["table", "export", &table], &["table", "diff", &table, &table]]
+    {
+        let (out, said) = ends_with(3, &[command, &["--names", &trace]].concat());
+        assert!(said.contains(&format!("{trace}: something was lost")), "{command:?}: {said}");
+        assert!(!out.is_empty(), "{command:?}");
+        ends_with(0, command);
+    }
 }
