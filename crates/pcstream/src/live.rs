@@ -22,7 +22,7 @@ use crate::args::{CaptureArgs, RecordArgs, RecordedArgs};
 use crate::attached;
 use crate::command_files;
 use crate::failure::{Failure, Status};
-use crate::stop::StopSignals;
+use crate::stop::{StopSignals, failure_of};
 use crate::ui::Ui;
 use together::{Member, NotBegun};
 
@@ -198,18 +198,15 @@ pub fn capture_into<'a>(
                     recorder.say_what_is_left(&options.subject, ui);
                 }
             }
-            match (&error, signal) {
-                (CaptureError::Interrupted, Some(signal)) => {
-                    Err(Failure::Interrupted { error: error.into(), signal })
-                }
-                (CaptureError::Scratch(ScratchError::Option { option: "--size" | "--fill", .. }), _) => {
-                    Err(Failure::wrong_arguments(error))
+            Err(match &error {
+                CaptureError::Scratch(ScratchError::Option { option: "--size" | "--fill", .. }) => {
+                    Failure::wrong_arguments(error)
                 }
                 _ if is_full(&error) => {
-                    Err(anyhow!("{error}; give the trace a place on another disk with -o").into())
+                    anyhow!("{error}; give the trace a place on another disk with -o").into()
                 }
-                _ => Err(Failure::failed(error)),
-            }
+                _ => failure_of(error, signal),
+            })
         }
     }
 }

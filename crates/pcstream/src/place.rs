@@ -30,7 +30,7 @@ use signal_hook::consts::SIGINT;
 use crate::args::PlaceArgs;
 use crate::command_files;
 use crate::failure::{Failure, Status};
-use crate::stop::{Shown, StopSignals};
+use crate::stop::{Shown, StopSignals, failure_of};
 use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::all_different;
 use metrics::{Parts, Served};
@@ -95,7 +95,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let finished = match captured {
         // As good as a signal later, unless a command never ran.
         Err(CaptureError::Interrupted) if args.words.is_empty() => None,
-        captured => Some(captured.map_err(|error| failure(error, signals.first()))?),
+        captured => Some(captured.map_err(|error| failure_of(error, signals.first()))?),
     };
     let summary = complete(summary, finished.as_ref(), args.words.is_empty());
     let result = PlacingJson {
@@ -163,13 +163,6 @@ fn complete(mut summary: Summary, finished: Option<&Finished>, service: bool) ->
     let losses = finished.losses.iter().filter(counts).map(|(name, value)| (name.clone(), *value));
     summary.losses.extend(losses);
     summary
-}
-
-fn failure(error: CaptureError, signal: Option<i32>) -> Failure {
-    match (&error, signal) {
-        (CaptureError::Interrupted, Some(signal)) => Failure::Interrupted { error: error.into(), signal },
-        _ => Failure::failed(error),
-    }
 }
 
 /// Says what the user should know, and what exit code that makes. `gone`: the file system whose end was that of placing.

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use pcstream_capture::capture::CaptureError;
 use pcstream_system::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::ui::Ui;
 
@@ -39,6 +41,14 @@ impl Shown {
     pub fn to_file<T>(&self, write: impl FnOnce() -> T) -> T {
         let _written = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         write()
+    }
+}
+
+/// How a capture failed that did not begin: by a signal, if that was the first.
+pub fn failure_of(error: CaptureError, signal: Option<i32>) -> Failure {
+    match (&error, signal) {
+        (CaptureError::Interrupted, Some(signal)) => Failure::Interrupted { error: error.into(), signal },
+        _ => Failure::failed(error),
     }
 }
 

@@ -38,7 +38,7 @@ use crate::failure::{Failure, Status};
 use crate::learned_table;
 use crate::metrics_server::serve;
 use crate::schemes;
-use crate::stop::{Shown, StopSignals};
+use crate::stop::{Shown, StopSignals, failure_of};
 use crate::ui::Ui;
 use output::Lines;
 
@@ -112,12 +112,9 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     drop(server);
     unsaid.iter().for_each(|text| ui.remark(text));
     match finished {
-        // A signal before the capture began.
-        Err(error @ CaptureError::Interrupted) => match signal {
-            Some(signal) => Err(Failure::Interrupted { error: error.into(), signal }),
-            None => shown.map(|()| Status::Done),
-        },
-        Err(error) => Err(Failure::failed(error)),
+        // The user ended it before it began.
+        Err(CaptureError::Interrupted) if signal.is_none() => shown.map(|()| Status::Done),
+        Err(error) => Err(failure_of(error, signal)),
         Ok(finished) => shown.map(|()| ending(&finished, losses, ui)),
     }
 }
