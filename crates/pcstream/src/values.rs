@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use pcstream_placement::SchemeError;
 use pcstream_ssd::{GcDestination, MAX_OVERPROVISIONING, UnknownName, VictimPolicy, Watermarks, profile};
 use pcstream_trace::import::{self, Format};
@@ -251,6 +251,18 @@ pub fn factor(text: &str) -> Result<f64, String> {
 /// Rows of a table.
 pub fn rows(text: &str) -> Result<usize, String> {
     whole(text, 0, u64::from(u32::MAX))
+}
+
+/// One of `all`, by the name that `shown` says.
+pub fn named<T: Clone + Send + Sync + 'static>(
+    all: impl IntoIterator<Item = T>,
+    shown: impl Fn(T) -> PossibleValue,
+) -> impl TypedValueParser<Value = T> {
+    let all: Vec<(PossibleValue, T)> = all.into_iter().map(|value| (shown(value.clone()), value)).collect();
+    PossibleValuesParser::new(all.iter().map(|(name, _)| name.clone())).map(move |name| {
+        let found = all.iter().find(|(known, _)| known.get_name() == name);
+        found.expect("the parser takes these names").1.clone()
+    })
 }
 
 /// A file that is no standard output: `-` would make a file of that name.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
 use pcstream_fs::scratch::Image;
 use pcstream_trace::Unwind;
@@ -221,11 +221,8 @@ const UNWIND_CHOICES: [(Option<Unwind>, &str); 4] = [
 ];
 
 pub(super) fn unwind_choices() -> impl TypedValueParser<Value = UnwindChoice> {
-    let values = UNWIND_CHOICES.map(|(how, help)| PossibleValue::new(UnwindChoice(how).name()).help(help));
-    PossibleValuesParser::new(values).map(|name| {
-        let mut choices = UNWIND_CHOICES.iter().map(|(how, _)| UnwindChoice(*how));
-        choices.find(|choice| choice.name() == name).expect("the parser takes the names of choices")
-    })
+    let shown = |(how, help)| PossibleValue::new(UnwindChoice(how).name()).help(help);
+    values::named(UNWIND_CHOICES, shown).map(|(how, _)| UnwindChoice(how))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

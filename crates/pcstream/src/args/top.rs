@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use pcstream_watch::{RowsBy, SortBy};
 
@@ -38,10 +37,10 @@ pub struct TopArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub duration: Option<Duration>,
     /// What a row stands for: a call path, or a program with all of its call paths
-    #[arg(long, value_name = "WHAT", default_value = "context", value_parser = rows_choices())]
+    #[arg(long, value_name = "WHAT", default_value = "context", value_parser = values::named(RowsBy::ALL, |by| by.name().into()))]
     pub by: RowsBy,
     /// What rows are sorted by
-    #[arg(long, value_name = "COLUMN", default_value = "rate", value_parser = sort_choices())]
+    #[arg(long, value_name = "COLUMN", default_value = "rate", value_parser = values::named(SortBy::ALL, |by| by.name().into()))]
     pub sort: SortBy,
     /// Rows of a printed table (with --once, or where stdout is no terminal)
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::rows)]
@@ -66,16 +65,6 @@ fn interval(text: &str) -> Result<Duration, String> {
     let interval = values::duration(text)?;
     let range = Duration::from_millis(200)..=Duration::from_secs(3600);
     if range.contains(&interval) { Ok(interval) } else { Err("expected a time from 200ms to 1h".to_owned()) }
-}
-
-fn rows_choices() -> impl TypedValueParser<Value = RowsBy> {
-    let by_name = |name: String| RowsBy::ALL.into_iter().find(|by| by.name() == name).unwrap_or_default();
-    PossibleValuesParser::new(RowsBy::ALL.map(RowsBy::name)).map(by_name)
-}
-
-fn sort_choices() -> impl TypedValueParser<Value = SortBy> {
-    let by_name = |name: String| SortBy::ALL.into_iter().find(|by| by.name() == name).unwrap_or_default();
-    PossibleValuesParser::new(SortBy::ALL.map(SortBy::name)).map(by_name)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use pcstream_report::grouped::GroupBy;
 
@@ -21,7 +20,7 @@ pub struct ViewArgs {
     #[arg(long, value_name = "PATTERN", help_heading = "View")]
     pub program: Option<String>,
     /// Group what was written; a function counts with all that it calls
-    #[arg(long, value_name = "WHAT", value_parser = groups(), help_heading = "View")]
+    #[arg(long, value_name = "WHAT", value_parser = values::named(GroupBy::ALL, |by| by.name().into()), help_heading = "View")]
     pub by: Option<GroupBy>,
     /// Order of the rows
     #[arg(long, value_name = "WHAT", default_value = "pages", help_heading = "View")]
@@ -66,12 +65,6 @@ impl Outputs<'_> {
         ];
         asked.into_iter().filter(|(_, asked)| *asked).map(|(flag, _)| flag).collect()
     }
-}
-
-fn groups() -> impl TypedValueParser<Value = GroupBy> {
-    let by_name = |name: String| GroupBy::ALL.into_iter().find(|by| by.name() == name);
-    PossibleValuesParser::new(GroupBy::ALL.map(GroupBy::name))
-        .map(move |name| by_name(name).expect("the parser takes the names of groups"))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
