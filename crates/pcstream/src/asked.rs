@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use pcstream_placement::Rules;
 use pcstream_placement::saved_table::MAX_BYTES;
 use pcstream_report::settings::{GivenFile, Settings};
 
 use crate::args::{FitArgs, MeasureArgs, SchemeOptions, SimulationArgs};
 use crate::failure::Failure;
+use crate::schemes::is_preset;
 use crate::small_file;
 
 /// What `args` and `fit` ask for.
@@ -41,8 +41,7 @@ pub fn settings_of(
 
 /// The contents of what `--rules` names, if it is a file and no preset.
 pub fn rules(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    let is_preset = path.to_str().is_some_and(|name| Rules::preset(name).is_ok());
-    if is_preset { Ok(None) } else { contents(path) }
+    if is_preset(path) { Ok(None) } else { contents(path) }
 }
 
 /// The contents of a file that a flag names; none of a pipe, which can be read once only.

@@ -280,9 +280,13 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
     Ok(small_file::read_text(rules).and_then(parse).with_context(place)?)
 }
 
+/// Whether `--rules` names a preset and no file.
+pub fn is_preset(rules: &Path) -> bool {
+    rules.to_str().is_some_and(|name| Rules::preset(name).is_ok())
+}
+
 /// Refuses pipes, which can be read once, where a command or flag (`with`) reads files for each of several runs.
 pub fn check_files(options: &SchemeOptions, with: &str) -> Result<(), Failure> {
-    let is_preset = |path: &Path| path.to_str().is_some_and(|name| Rules::preset(name).is_ok());
     check_regular("--rules", options.rules.as_deref().filter(|path| !is_preset(path)), with)?;
     check_regular("--load-table", options.load_table.as_deref(), with)
 }
