@@ -122,8 +122,10 @@ Exit codes:
   1  failed
   2  wrong arguments
   3  done, but with losses: a damaged trace, events that the capture dropped, lines that the import
-     skipped, what a scheme dropped of what it knew of live data, or devices that sweep or advise left out
-  130, 143  ended by Ctrl-C or SIGTERM
+     skipped, events of a log that rules could not read, what a scheme dropped of what it knew
+     of live data, pages whose stream came too late for run --live, requests that failed or lost
+     their stream with serve, or devices that sweep or advise left out
+  128 + n  ended by signal n: 129 for SIGHUP, 130 for Ctrl-C, 131 for SIGQUIT, 143 for SIGTERM
 ";
 
 #[derive(Debug, Args)]
