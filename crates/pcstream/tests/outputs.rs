@@ -123,7 +123,6 @@ fn signals_end_what_waits_for_a_pipe() {
     for flags in [
         vec!["simulate", &trace, "--load-table", &fifo],
         vec!["simulate", &trace, "--scheme", "manual", "--rules", &fifo],
-        vec!["sweep", &trace, "-o", "x.csv", "--load-table", &fifo],
         vec!["report", &trace, "-o", "x.html", "--rules", &fifo, "--scheme", "manual"],
         vec!["report", &trace, "--figure", "waf", "--svg", &fifo],
     ] {
