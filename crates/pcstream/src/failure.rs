@@ -50,7 +50,7 @@ impl Status {
 pub fn both(one: Result<Status, Failure>, other: Result<Status, Failure>) -> Result<Status, Failure> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok(Status::with_losses([one, other].contains(&Status::Losses))),
-        (Err(Failure::ReaderGone), told) | (told, Err(Failure::ReaderGone)) => told,
+        (Err(Failure::ReaderGone), end) | (end, Err(Failure::ReaderGone)) => end,
         (Err(failure), _) | (_, Err(failure)) => Err(failure),
     }
 }

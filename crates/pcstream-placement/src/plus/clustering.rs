@@ -83,7 +83,7 @@ impl Clustering {
         self.cuts.get(interval(&self.cuts, bin(prediction.lifetime))).map(|cut| cut.1)
     }
 
-    /// Clusters. Lifetimes count up to `longest` octaves, but no less than the shortest that is told apart.
+    /// Clusters. Lifetimes count up to `longest` octaves, but no less than the shortest that there is.
     pub(crate) fn update(&mut self, members: &[Member], longest: f32) {
         let longest = longest.max(SHORTEST);
         let points = points(members, longest);
