@@ -215,8 +215,8 @@ static __always_inline u64 context_of_buffer(struct task_cache *cache, struct ta
 	return context ?: context_of_copy(cache, task);
 }
 
-/* The same for direct I/O, whose requests know where their data is. */
-static __always_inline u64 context_of_direct_buffer(struct task_struct *task, struct iomap_dio *dio, u32 bytes)
+/* The same for direct I/O, whose requests know where their data is. `into`: bytes of the write before this request. */
+static __always_inline u64 context_of_direct_buffer(struct task_struct *task, struct iomap_dio *dio, u64 into)
 {
 	struct task_cache *cache = cache_of(task);
 	u64 address, writer, context;
@@ -231,8 +231,7 @@ static __always_inline u64 context_of_direct_buffer(struct task_struct *task, st
 	/* The same memory may hold the state of many writes one after another. */
 	writer = signature_mix((u64)dio, write_syscalls(task));
 	writer = signature_mix(signature_mix(writer, BPF_CORE_READ(dio, iocb, ki_pos)), (u64)BPF_CORE_READ(dio, iocb, ki_filp));
-	/* `size` counts what was submitted so far, this request included. */
-	context = take_data(pool_of(cache, task, address), address, BPF_CORE_READ(dio, size) - bytes, writer);
+	context = take_data(pool_of(cache, task, address), address, into, writer);
 	if (context || !task->mm || !is_writing(task, user_regs(task)))
 		return context;
 	return context_of_copy(cache, task);

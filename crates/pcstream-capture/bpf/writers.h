@@ -80,6 +80,17 @@ static __always_inline void postpone(struct task_cache *cache, const struct tagg
 	cache->pending_end = t->end;
 }
 
+/* Came to Linux 7.0 with the change that makes it count a request of direct I/O once that is submitted, and not before. */
+extern const void bio_iov_iter_bounce __ksym __weak;
+
+/* Bytes of a direct read or write that come before its request that is submitted now. */
+static __always_inline u64 submitted_before(struct iomap_dio *dio, u32 bytes)
+{
+	u64 counted = BPF_CORE_READ(dio, size);
+
+	return &bio_iov_iter_bounce ? counted : counted - bytes;
+}
+
 /* Direct I/O: the whole request belongs to one file and to the current task. */
 static __always_inline void direct_owner(struct workspace *ws, struct io_record *run, struct bio *bio)
 {
@@ -89,17 +100,17 @@ static __always_inline void direct_owner(struct workspace *ws, struct io_record 
 	struct kiocb *iocb = BPF_CORE_READ(dio, iocb);
 	struct file *file = BPF_CORE_READ(iocb, ki_filp);
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	u64 before = submitted_before(dio, run->bytes);
 
 	run->owner.source = SOURCE_DIRECT;
 	run->owner.inode = BPF_CORE_READ(inode, i_ino);
 	run->owner.generation = BPF_CORE_READ(inode, i_generation);
-	/* `size` counts what was submitted so far, this request included. */
-	run->file_page = (BPF_CORE_READ(iocb, ki_pos) + BPF_CORE_READ(dio, size) - run->bytes) >> PAGE_SHIFT;
+	run->file_page = (BPF_CORE_READ(iocb, ki_pos) + before) >> PAGE_SHIFT;
 	if (run->op != REQ_OP_WRITE)
 		return;
 	if (!(task->flags & PF_KTHREAD))
 		run->owner.context = context_without_path(task, inode) ?:
-			       context_of_direct_buffer(task, dio, run->bytes) ?:
+			       context_of_direct_buffer(task, dio, before) ?:
 			       context_of_request(request_of((u64)iocb)) ?:
 			       context_now(ws, cache_of(task), task, inode);
 	if (task->tgid != recorder)

@@ -330,14 +330,16 @@ fn write_known_files(report: &Path) -> Result<(), Box<dyn Error>> {
         overwritten.write_all(&block[..128 << 10])?;
         overwritten.sync_all()?;
     }
-    let layout = std::alloc::Layout::from_size_align(64 << 10, 4096)?;
+    let layout = std::alloc::Layout::from_size_align(3 << 20, 4096)?;
     // SAFETY: the layout has a size; the memory is zeroed, used as bytes, and freed at exit.
     let aligned = unsafe { std::slice::from_raw_parts(std::alloc::alloc_zeroed(layout), layout.size()) };
     let direct =
         OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_DIRECT).open("direct")?;
     for piece in [0u64, 2, 3, 1] {
-        direct.write_all_at(aligned, piece * (64 << 10))?;
+        direct.write_all_at(&aligned[..64 << 10], piece * (64 << 10))?;
     }
+    // In several requests: one has 256 pages that lie apart.
+    direct.write_all_at(aligned, 256 << 10)?;
     let mapped = OpenOptions::new().read(true).write(true).create_new(true).open("mapped")?;
     mapped.set_len(256 << 10)?;
     // SAFETY: a new mapping of a file of this length, used within it.
