@@ -34,7 +34,7 @@ use skeleton::{OpenPcstreamProgs, PcstreamSkel, PcstreamSkelBuilder};
 pub use error::SessionError;
 pub use kernel::{has_tracepoint, uring_tracepoint};
 pub use options::{FP_DEPTH, Followed, MAX_DEPTH, PlacedBy, RING_BYTES, SCAN_DEPTH, SessionOptions};
-pub use reader::{Reader, RuleTable};
+pub use reader::{PIECE, Reader, RuleTable};
 
 /// The compiled program with its maps and settings, as `build.rs` made it.
 #[allow(missing_docs, clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, dead_code)]
@@ -308,7 +308,7 @@ impl<'obj> Session<'obj> {
                 0
             })
             .map_err(SessionError::Ring)?;
-        Ok(Reader { ring: builder.build().map_err(SessionError::Ring)? })
+        Ok(Reader::new(builder.build().map_err(SessionError::Ring)?))
     }
 }
 

@@ -7,14 +7,17 @@ mod programs;
 #[path = "common/recording.rs"]
 mod recording;
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
 
 use pcstream_capture::attach::{Attached, Running};
 use pcstream_capture::capture::Target;
-use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
-use pcstream_fs::scratch::FsKind;
+use pcstream_capture::session::{PIECE, Session, SessionMemory, SessionOptions};
+use pcstream_fs::scratch::{FsKind, Scratch};
 use recording::{Recording, bpf, gcc, record, record_with, scratch, shell, try_record};
 use tempfile::TempDir;
 
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
         common::test("capture_survives_programs_that_replace_themselves", &needs, replacements),
         common::test("capture_survives_code_that_comes_and_goes", &compiling, plugins),
         common::test("capture_reports_a_full_ring_buffer", &needs, full_ring),
+        common::test("capture_takes_records_in_pieces", &needs, endless),
         common::test("capture_survives_its_file_system_being_detached", &needs, detached),
         common::test("capture_says_that_a_process_ended_before", &needs, ended_before),
         common::test("capture_works_beside_another", &needs, two_captures),
@@ -186,6 +190,50 @@ fn full_ring() {
     eprintln!("    {losses:?}");
     assert!(losses["ring_buffer_names"] > 0, "two names fill 4 KiB: {losses:?}");
     assert!(recording.finished().lost() > 0);
+}
+
+/// A program that writes faster than records are taken does not keep the recorder from anything else.
+fn endless() {
+    let place = Scratch::create(&scratch(FsKind::Ext4)).expect("a scratch file system");
+    let mut memory = SessionMemory::uninit();
+    let mut session = Session::open(&SessionOptions::default(), &mut memory).expect("it loads");
+    session.aim(place.device().number.kernel_dev_t());
+    let (taken, slow) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(true)));
+    let reader = session
+        .reader({
+            let (taken, slow) = (Rc::clone(&taken), Rc::clone(&slow));
+            move |_| {
+                taken.set(taken.get() + 1);
+                // Without a limit, this would go on for ever.
+                slow.set(slow.get() && taken.get() < 10 * PIECE);
+                if slow.get() {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            }
+        })
+        .expect("it can be read");
+    // One process: a child of a shell would go on.
+    let mut writer = Command::new("dd")
+        .args(["if=/dev/zero", "of=endless", "bs=4k", "count=64k", "oflag=direct", "conv=notrunc"])
+        .current_dir(place.mount_point())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut pieces = 0;
+    while pieces < 3 {
+        let before = taken.get();
+        reader.poll(Duration::from_millis(20)).expect("it can be read");
+        assert!(taken.get() - before <= PIECE, "{} at once", taken.get() - before);
+        pieces += usize::from(taken.get() - before == PIECE);
+    }
+    slow.set(false);
+    reader.drain().expect("it comes to an end");
+    writer.kill().expect("it can be killed");
+    writer.wait().expect("it ends");
+    reader.drain().expect("it comes to an end");
+    drop(reader);
+    session.aim(0);
+    place.remove().expect("it can be removed");
 }
 
 /// A traced program may detach the file system that it is traced on.

@@ -28,7 +28,7 @@ use crate::symbols::{Names, Wanted};
 use crate::target::{Place, Target};
 use crate::wire::{Record, UnknownRecord};
 
-/// Events handed over at once, at most about this many.
+/// From how many events on they are handed over, if not earlier. A piece of records adds to them: see [`Reader`].
 const BATCH_EVENTS: usize = 16384;
 /// Time between looks at the command.
 const POLL: Duration = Duration::from_millis(50);
@@ -192,7 +192,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
     /// Reads the records of a moment.
     fn look(&mut self) -> Result<(), CaptureError> {
         self.reader.poll(POLL)?;
-        self.hand_over(if self.live { 1 } else { BATCH_EVENTS })?;
+        self.hand_over(self.least())?;
         if let Some(names) = &mut self.live_names {
             let named = names.look(&self.join.borrow().joiner);
             self.observer.named(&named);
@@ -201,10 +201,15 @@ impl<'a, 'obj> Run<'a, 'obj> {
         Ok(())
     }
 
+    /// Events that are handed over at once, at least.
+    fn least(&self) -> usize {
+        if self.live { 1 } else { BATCH_EVENTS }
+    }
+
     /// Keeps up with the records while something else is waited for. An error keeps for the next look.
     fn meanwhile(&mut self) {
         let drained = self.reader.drain().map_err(CaptureError::from);
-        let result = if self.live { drained.and_then(|()| self.hand_over(1)) } else { drained };
+        let result = drained.and_then(|()| self.hand_over(self.least()));
         self.error = self.error.take().or(result.err());
     }
 
@@ -365,7 +370,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         losses
     }
 
-    /// Takes everything that is in the ring buffer.
+    /// Takes everything that is in the ring buffer now. Others may go on writing.
     fn collect(&mut self) -> Result<(), CaptureError> {
         if let Some(error) = self.error.take() {
             return Err(error);
