@@ -8,6 +8,7 @@
 //! ended before the capture began has no parent any more that would lead to the followed process.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -173,8 +174,9 @@ impl Attached {
             .then(|| format!("--pid: not followed, because it has ended: {}", names.join(", ")))
     }
 
-    /// Names it to a session. Errors: all processes have ended, or the cgroup was removed.
-    pub fn follow(&self, session: &Session<'_>) -> Result<(), AttachError> {
+    /// Names it to a session. Returns what may be missing. Errors: all processes have ended, or the cgroup was removed.
+    pub fn follow(&self, session: &Session<'_>) -> Result<Option<String>, AttachError> {
+        let mut all = true;
         match &self.subject {
             Found::Anyone => {}
             Found::Cgroup { path, directory } => match session.follow_cgroup(directory.as_fd()) {
@@ -194,10 +196,10 @@ impl Attached {
                 if !follows {
                     return Err(AttachError::Ended(processes[0].pid));
                 }
-                follow_descendants(numbers(processes), session)?;
+                all = follow_descendants(numbers(processes), session)?;
             }
         }
-        Ok(())
+        Ok((!all).then(|| "--pid: some children may not be followed, because too many are started".into()))
     }
 
     /// Its processes; none of everything that writes.
@@ -276,38 +278,53 @@ fn numbers(processes: &[Process]) -> BTreeSet<u32> {
     processes.iter().map(|process| process.pid).collect()
 }
 
-/// Until none is found that is not followed yet: what a followed process starts, the BPF program follows itself.
-fn follow_descendants(mut family: BTreeSet<u32>, session: &Session<'_>) -> Result<(), SessionError> {
-    loop {
-        let found = children_of(&family);
-        if found.is_empty() {
-            return Ok(());
+/// Follows what these processes have started. What a followed process starts, the BPF program follows itself: so a child that is
+/// followed already is no find. Whether all were found.
+fn follow_descendants(family: BTreeSet<u32>, session: &Session<'_>) -> Result<bool, SessionError> {
+    let follow = |pid, listed: &Stat| -> Result<bool, SessionError> {
+        // It may have ended meanwhile, and its number may be another's.
+        let Ok(descriptor) = open_process(pid) else { return Ok(false) };
+        if process::stat(pid).is_none_or(|now| now.start_ticks != listed.start_ticks)
+            || session.follows_process(descriptor.as_fd())
+        {
+            return Ok(false);
         }
-        for (pid, listed) in found {
-            family.insert(pid);
-            // It may have ended meanwhile, and its number may be another's.
-            let Ok(descriptor) = open_process(pid) else { continue };
-            if process::stat(pid).is_none_or(|now| now.start_ticks != listed.start_ticks) {
-                continue;
-            }
-            match session.follow_process(descriptor.as_fd()) {
-                Err(_) if has_ended(&descriptor) => {}
-                result => result?,
-            }
-            follow_threads(pid, &descriptor, session);
+        match session.follow_process(descriptor.as_fd()) {
+            Err(_) if has_ended(&descriptor) => return Ok(false),
+            result => result?,
         }
-    }
+        follow_threads(pid, &descriptor, session);
+        Ok(true)
+    };
+    Ok(descendants(family, follow)?.1)
 }
 
 /// Processes and their descendants.
-fn family(mut family: BTreeSet<u32>) -> BTreeSet<u32> {
-    loop {
-        let found = children_of(&family);
-        if found.is_empty() {
-            return family;
+fn family(family: BTreeSet<u32>) -> BTreeSet<u32> {
+    let Ok((family, _)) = descendants(family, |_, _| Ok::<_, Infallible>(true));
+    family
+}
+
+/// Adds to processes their descendants that are `finds`, scan by scan, until one has no find. Returns them all, and whether it
+/// came to that.
+fn descendants<E>(
+    mut family: BTreeSet<u32>,
+    mut finds: impl FnMut(u32, &Stat) -> Result<bool, E>,
+) -> Result<(BTreeSet<u32>, bool), E> {
+    /// Each finds a further generation, if nobody starts processes meanwhile. Somebody may do so without end.
+    const SCANS: usize = 64;
+    for _ in 0..SCANS {
+        let before = family.len();
+        for (pid, stat) in children_of(&family) {
+            if finds(pid, &stat)? {
+                family.insert(pid);
+            }
         }
-        family.extend(found.into_iter().map(|(pid, _)| pid));
+        if family.len() == before {
+            return Ok((family, true));
+        }
     }
+    Ok((family, false))
 }
 
 /// Processes that are none of these, but whose parents are.
@@ -421,6 +438,23 @@ mod tests {
         assert!(thread.join().is_ok() && own != 0);
         assert!(matches!(find(0), Err(AttachError::NoProcess(0))));
         assert!(matches!(find(u32::MAX), Err(AttachError::NoProcess(_))));
+    }
+
+    #[test]
+    fn a_family_that_grows_with_each_look_is_left() {
+        let start = || Command::new("sleep").arg("60").spawn().expect("it starts");
+        let mut children = vec![start()];
+        let Ok((all, whole)) = descendants(BTreeSet::from([std::process::id()]), |pid, _| {
+            if children.iter().any(|child| child.id() == pid) {
+                children.push(start());
+            }
+            Ok::<_, Infallible>(true)
+        });
+        assert!(!whole && all.contains(&children[0].id()), "{all:?}");
+        for mut child in children {
+            child.kill().expect("it can be killed");
+            child.wait().expect("it ends");
+        }
     }
 
     #[test]

@@ -155,8 +155,8 @@ impl<'a> Writer<'a> {
         if let Writer::Running(attached) = self {
             let options = SessionOptions { followed: attached.followed(), ..options.clone() };
             let session = Session::open(&options, memory)?;
-            attached.follow(&session)?;
-            attached.absent().iter().for_each(|absent| observer.remark(absent));
+            let missing = attached.follow(&session)?;
+            attached.absent().iter().chain(&missing).for_each(|absent| observer.remark(absent));
             return Ok(session);
         }
         let session = Session::open(options, memory)?;

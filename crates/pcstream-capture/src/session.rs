@@ -227,6 +227,12 @@ impl<'obj> Session<'obj> {
         marked.map_err(|e| bpf_error("name the process to", e))
     }
 
+    /// Whether it is followed already, or was started by a process that is.
+    pub fn follows_process(&self, process: BorrowedFd<'_>) -> bool {
+        let key = process.as_raw_fd().to_ne_bytes();
+        matches!(self.skel.maps.followed_processes.lookup(&key, MapFlags::ANY), Ok(Some(_)))
+    }
+
     /// Follows a cgroup (`directory` is open) and those below it ([`Followed::Cgroup`]).
     pub fn follow_cgroup(&self, directory: BorrowedFd<'_>) -> Result<(), SessionError> {
         let value = directory.as_raw_fd().to_ne_bytes();
