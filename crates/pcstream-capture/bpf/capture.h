@@ -45,7 +45,7 @@ static __always_inline int guess_path(struct workspace *ws)
 	return mode;
 }
 
-/* The context of the current task's call path, after begin_capture. Never 0 unless a table is full: without a stack the context is the
+/* The context of the current task's call path, after begin_capture. Never 0 unless a table or the ring buffer is full: without a stack the context is the
  * executable and the entry. The return addresses are in `ws` for the path cache. */
 __noinline u64 capture(struct workspace *ws)
 {
@@ -93,6 +93,7 @@ static __always_inline void begin_capture(struct workspace *ws, struct task_stru
 	ws->bp = regs->bp;
 	ws->context.pid = task->tgid;
 	ws->context.entry = entry;
+	ws->unsent = 0;
 }
 
 /* The context of the current task's call path, after begin_capture: of the cached one, or by a full capture. `cache` is NULL if there is

@@ -52,7 +52,8 @@ static __always_inline u64 describe_context(struct workspace *ws, u64 executable
 	return key ?: 1;
 }
 
-/* Reports the context in `ws`, after begin_capture, when it is new. Returns its key, or 0 if the table is full. */
+/* Reports the context in `ws`, after begin_capture, when it is new. Returns its key, or 0 if the table or the ring buffer is full: one that user
+ * space does not know, or whose modules it does not, would never get its names. */
 __noinline u64 emit_context(struct workspace *ws, u64 executable, u32 mode)
 {
 	u8 one = 1;
@@ -64,6 +65,10 @@ __noinline u64 emit_context(struct workspace *ws, u64 executable, u32 mode)
 	key = describe_context(ws, executable, mode);
 	if (bpf_map_lookup_elem(&known_contexts, &key))
 		return key;
+	if (ws->unsent) {
+		count(LOST_CONTEXT_RECORDS);
+		return 0;
+	}
 	/* Another CPU may be faster: then user space gets the record twice. */
 	if (bpf_map_update_elem(&known_contexts, &key, &one, BPF_ANY)) {
 		count(LOST_CONTEXTS);
@@ -72,9 +77,10 @@ __noinline u64 emit_context(struct workspace *ws, u64 executable, u32 mode)
 	ws->context.type = RECORD_CONTEXT;
 	ws->context.key = key;
 	bpf_get_current_comm(ws->context.comm, sizeof(ws->context.comm));
-	if (send(&ws->context, sizeof(ws->context), false))
+	if (put(&ws->context, sizeof(ws->context), false))
 		return key;
 	bpf_map_delete_elem(&known_contexts, &key);
+	count(LOST_CONTEXT_RECORDS);
 	return 0;
 }
 

@@ -197,7 +197,8 @@ static __always_inline void store_ranges(struct workspace *ws)
 {
 	u64 key;
 
-	if (!ws->ranges_changed)
+	/* With a module of which user space does not know, the table would keep it from being sent again. */
+	if (!ws->ranges_changed || ws->unsent)
 		return;
 	key = (u64)bpf_get_current_task_btf()->mm;
 	/* The same workspace, but as Linux 6.1 wants values: not an argument, but out of a map. */

@@ -48,10 +48,16 @@ static __always_inline u64 record_flags(bool can_wait)
 		       : BPF_RB_FORCE_WAKEUP;
 }
 
-/* Sends a record. False: there was no room, which is counted. */
+/* Puts a record into the buffer. False: there was no room. */
+static __always_inline bool put(void *record, u64 bytes, bool can_wait)
+{
+	return !bpf_ringbuf_output(&records, record, bytes, record_flags(can_wait));
+}
+
+/* The same, and counts what had no room. */
 static __always_inline bool send(void *record, u64 bytes, bool can_wait)
 {
-	if (!bpf_ringbuf_output(&records, record, bytes, record_flags(can_wait)))
+	if (put(record, bytes, can_wait))
 		return true;
 	count(LOST_TABLE_RECORDS);
 	return false;
@@ -275,6 +281,7 @@ struct workspace {
 	u32 claimed;	    /* by a probe of a write buffer */
 	u32 index;	    /* of this workspace */
 	u32 ranges_changed; /* since they were loaded */
+	u32 unsent;	    /* a module of the path, or its names, were not: nothing is kept that goes by them */
 	struct ranges ranges;
 	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
 	struct module_offset missing;	       /* what for */

@@ -155,8 +155,8 @@ static __always_inline s64 mtime_of(struct inode *inode)
 	return BPF_CORE_READ(under, __i_mtime.tv_sec) * 1000000000 + BPF_CORE_READ(under, __i_mtime.tv_nsec);
 }
 
-/* The module key of a mapped file, reported when it is new. Keys hold for this boot only; user
- * space replaces them by build ids. */
+/* The module key of a mapped file, reported when it is new; if it could not be, `unsent` says so, and the key means nothing to user
+ * space. Keys hold for this boot only; user space replaces them by build ids. */
 __noinline u64 module_of(struct workspace *ws, u64 file_at)
 {
 	struct file *file = (void *)file_at;
@@ -169,9 +169,12 @@ __noinline u64 module_of(struct workspace *ws, u64 file_at)
 	key = signature_mix(key, BPF_CORE_READ(inode, i_ino));
 	key = signature_mix(key, mtime_of(inode));
 	key = signature_mix(key, BPF_CORE_READ(inode, i_size));
-	if (!is_known(key) &&
-	    emit_path(ws, key, (u64)BPF_CORE_READ(file, f_path.dentry), (u64)BPF_CORE_READ(file, f_path.mnt), (u64)inode))
+	if (is_known(key))
+		return key;
+	if (emit_path(ws, key, (u64)BPF_CORE_READ(file, f_path.dentry), (u64)BPF_CORE_READ(file, f_path.mnt), (u64)inode))
 		make_known(key);
+	else
+		ws->unsent = 1;
 	return key;
 }
 

@@ -114,13 +114,14 @@ static __always_inline bool runtime_path(struct workspace *ws, struct task_cache
 }
 
 /* Sends the names of a path. Whether they could be read and sent. */
-static __always_inline bool emit_names(struct pcstream_slot *path)
+static __always_inline bool emit_names(struct workspace *ws, struct pcstream_slot *path)
 {
 	struct runtime_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	u32 bytes = 0;
 
 	if (!r) {
 		count(LOST_TABLE_RECORDS);
+		ws->unsent = 1;
 		return false;
 	}
 	r->type = RECORD_RUNTIME;
@@ -148,7 +149,7 @@ static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct
 		}
 		__sync_fetch_and_add(&runtime_paths_sent, 1);
 		/* Memory that is swapped out is asked for again. */
-		if (!path->path || emit_names(path))
+		if (!path->path || emit_names(ws, path))
 			make_known(key);
 	}
 	ws->found = 0;

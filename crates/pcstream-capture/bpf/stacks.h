@@ -129,7 +129,7 @@ __noinline u64 ship_stack(struct workspace *ws, u64 key)
 	before = bpf_map_lookup_elem(&shipped, &key);
 	if (before && now - *before < SHIP_AGAIN_NS)
 		return key;
-	if (!room_for_stacks() || !emit_stack(ws, RECORD_STACK, key)) {
+	if (ws->unsent || !room_for_stacks() || !emit_stack(ws, RECORD_STACK, key)) {
 		if (before)
 			return key;
 		count(UNSHIPPED_STACKS);

@@ -271,7 +271,8 @@ struct path_record {
 /* Counters. Those before COUNTER_FIRST_STATISTIC are losses: pages or names that a limit cost. */
 enum counter {
 	LOST_IO_RECORDS,      /* requests that did not fit the ring buffer */
-	LOST_TABLE_RECORDS,   /* contexts, modules or files that did not fit the ring buffer; sent again later */
+	LOST_TABLE_RECORDS,   /* modules, files or processes that did not fit the ring buffer; sent again later */
+	LOST_CONTEXT_RECORDS, /* captures without a context: it, or a module on its path, did not fit the ring buffer */
 	LOST_CONTEXTS,	      /* contexts beyond the kernel-side table */
 	LOST_LONG_REQUESTS,   /* requests longer than the walk, whose end is missing */
 	LOST_TASK_STORAGE,    /* captures without memory for the task's cache */

@@ -27,6 +27,7 @@ fn losses_of(
     let mut losses = BTreeMap::from([
         ("ring_buffer_requests", of(Counter::LOST_IO_RECORDS)),
         ("ring_buffer_names", of(Counter::LOST_TABLE_RECORDS)),
+        ("ring_buffer_contexts", of(Counter::LOST_CONTEXT_RECORDS)),
         ("context_table", of(Counter::LOST_CONTEXTS) + counts.contexts_over_limit),
         ("long_requests", of(Counter::LOST_LONG_REQUESTS)),
         ("task_storage", of(Counter::LOST_TASK_STORAGE)),

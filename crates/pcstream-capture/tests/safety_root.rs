@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         common::test("capture_survives_programs_that_replace_themselves", &needs, replacements),
         common::test("capture_survives_code_that_comes_and_goes", &compiling, plugins),
         common::test("capture_reports_a_full_ring_buffer", &needs, full_ring),
+        common::test("capture_counts_who_lost_a_context_to_a_full_ring_buffer", &needs, full_of_programs),
         common::test("capture_takes_records_in_pieces", &needs, endless),
         common::test("capture_survives_its_file_system_being_detached", &needs, detached),
         common::test("capture_says_that_a_process_ended_before", &needs, ended_before),
@@ -190,6 +191,30 @@ fn full_ring() {
     eprintln!("    {losses:?}");
     assert!(losses["ring_buffer_names"] > 0, "two names fill 4 KiB: {losses:?}");
     assert!(recording.finished().lost() > 0);
+}
+
+/// The same with programs that are all new, each with a long path.
+fn full_of_programs() {
+    let session = SessionOptions { ring_bytes: 4096, ..SessionOptions::default() };
+    let script = "d=$(printf 'd%.0s' $(seq 240)); p=$d/$d/$d/$d/$d/$d; mkdir -p $p && cd $p || exit 1; \
+        for i in $(seq 100); do cp \"$(command -v dd)\" $d$i || exit 1; done; sync; \
+        for i in $(seq 100); do ./$d$i if=/dev/zero of=o$i bs=4k count=8 status=none & done; wait; sync";
+    let recording = record_with(shell(script), Target::Scratch(scratch(FsKind::Ext4)), session);
+    let losses = &recording.finished().losses;
+    eprintln!("    {losses:?}");
+    assert!(losses["ring_buffer_contexts"] > 0, "programs of 1.7 KiB fill 4 KiB: {losses:?}");
+    // Who has no context is counted, and who has one has all of it.
+    let counts = recording.finished().counts;
+    let without = counts.data_pages - counts.covered_pages;
+    let counted = ["ring_buffer_contexts", "unresolved_contexts", "postponed_captures", "missed_events"];
+    let counted: u64 = counted.iter().map(|name| losses[*name]).sum();
+    eprintln!("    {without} of {} data pages without a context, {counted} counted", counts.data_pages);
+    assert!(without <= counted, "{without} pages, {counted} counted: {losses:?}");
+    for context in &recording.finished().contexts {
+        let modules = context.frames.iter().map(|frame| frame.module.as_str());
+        let unknown = modules.chain([context.executable.as_str()]).any(|module| module == "[unknown]");
+        assert!(!unknown, "{context:?}");
+    }
 }
 
 /// A program that writes faster than records are taken does not keep the recorder from anything else.
