@@ -113,7 +113,7 @@ static __always_inline bool runtime_path(struct workspace *ws, struct task_cache
 	return path->signature != 0;
 }
 
-/* Sends the names of a path. Whether they could be read and sent. */
+/* Sends the names of a path. Whether they could be read and sent; else they are asked for at its next write. */
 static __always_inline bool emit_names(struct workspace *ws, struct pcstream_slot *path)
 {
 	struct runtime_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
@@ -129,11 +129,14 @@ static __always_inline bool emit_names(struct workspace *ws, struct pcstream_slo
 	bpf_probe_read_user(&bytes, sizeof(bytes), (void *)path->path + 8);
 	if (bytes > sizeof(r->text))
 		bytes = sizeof(r->text);
-	if (bpf_probe_read_user(r->text, bytes, (void *)path->path + sizeof(*path->path)))
-		bytes = 0;
+	if (!bytes || bpf_probe_read_user(r->text, bytes, (void *)path->path + sizeof(*path->path))) {
+		count(LOST_RUNTIME_NAMES);
+		bpf_ringbuf_discard(r, 0);
+		return false;
+	}
 	r->bytes = bytes;
 	bpf_ringbuf_submit(r, record_flags(false));
-	return bytes != 0;
+	return true;
 }
 
 /* Its context. */
@@ -147,10 +150,11 @@ static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct
 			count(LOST_RUNTIME_PATHS);
 			return emit_context(ws, executable, UNWIND_NONE);
 		}
-		__sync_fetch_and_add(&runtime_paths_sent, 1);
 		/* Memory that is swapped out is asked for again. */
-		if (!path->path || emit_names(ws, path))
+		if (!path->path || emit_names(ws, path)) {
+			__sync_fetch_and_add(&runtime_paths_sent, 1);
 			make_known(key);
+		}
 	}
 	ws->found = 0;
 	ws->context.frame[0].module = MODULE_RUNTIME;

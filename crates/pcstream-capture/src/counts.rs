@@ -33,7 +33,7 @@ fn losses_of(
         ("task_storage", of(Counter::LOST_TASK_STORAGE)),
         ("postponed_captures", of(Counter::LOST_PENDING)),
         ("runtime_paths_merged", of(Counter::LOST_RUNTIME_PATHS)),
-        ("runtime_paths_rejected", counts.rejected),
+        ("runtime_paths_rejected", counts.rejected + of(Counter::LOST_RUNTIME_NAMES)),
         ("runtime_mappings", of(Counter::LOST_RUNTIME_MAPPINGS)),
         ("mappings_dropped", of(Counter::DROPPED_MAPPINGS)),
         ("stacks_not_shipped", of(Counter::UNSHIPPED_STACKS)),

@@ -32,14 +32,19 @@ fn main() -> ExitCode {
     let needs = [fs_need(FsKind::Ext4), common::zram, bpf, gcc, prctl];
     tests.push(common::test("runtimes_paths_are_kept_apart_up_to_the_limit", &needs, many));
     tests.push(common::test("runtimes_paths_beyond_the_limit_are_counted", &needs, too_many));
+    tests.push(common::test("runtimes_names_that_cannot_be_read_are_counted", &needs, unread));
     common::run(tests)
 }
 
 /// Captures a program that writes by so many paths and maps so many files.
 fn many_paths(paths: usize, files: usize) -> Recording {
+    run_many_paths(&format!("{paths} {files}"))
+}
+
+fn run_many_paths(arguments: &str) -> Recording {
     let dir = TempDir::new().expect("a directory can be made");
     let program = compile(&dir, "many_paths", include_str!("native/many_paths.c"));
-    let script = format!("{} {paths} {files} && sync", program.display());
+    let script = format!("{} {arguments} && sync", program.display());
     record_with(
         ["sh", "-c", &script].map(Into::into).to_vec(),
         Target::Scratch(scratch(FsKind::Ext4)),
@@ -63,6 +68,16 @@ fn too_many() {
     let recording = many_paths(66_000, 0);
     let losses = &recording.finished().losses;
     assert!(losses["runtime_paths_merged"] > 0, "{losses:?}");
+}
+
+/// A path whose names cannot be read is one path, however often they are asked for.
+fn unread() {
+    const TIMES: u64 = 66_000;
+    let recording = run_many_paths(&format!("0 0 {TIMES}"));
+    let losses = &recording.finished().losses;
+    assert_eq!(losses["runtime_paths_merged"], 0, "{losses:?}");
+    assert!(losses["runtime_paths_rejected"] >= TIMES, "{losses:?}");
+    assert_eq!(recording.writers_of(|path| path == "/unread").values().sum::<u64>(), TIMES);
 }
 
 /// The one context of a file.
