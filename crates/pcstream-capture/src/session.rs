@@ -28,7 +28,7 @@ use crate::streams::{PAGE_STREAM_WORDS, StreamMaps};
 use crate::wire::{self, Counter, Record, UnknownRecord, UnwindMode};
 use error::{LEAST_FILES, bpf_error, keep_log};
 use functions::{PRCTL, Prctl, hints_unavailable};
-use kernel::{end_of_memory, page_frames};
+use kernel::{end_of_memory, page_frame_entries};
 use skeleton::{OpenPcstreamProgs, PcstreamSkel, PcstreamSkelBuilder};
 
 pub use error::SessionError;
@@ -125,7 +125,7 @@ impl<'obj> Session<'obj> {
         }
         libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
         let mut open = PcstreamSkelBuilder::default().open(memory).map_err(|e| bpf_error("open", e))?;
-        let tags = page_frames(end_of_memory()?)?.next_power_of_two();
+        let tags = page_frame_entries(end_of_memory()?)?;
         let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
         settings.scan_depth = options.depth.unwrap_or(SCAN_DEPTH);
         settings.fp_depth = options.depth.unwrap_or(FP_DEPTH);

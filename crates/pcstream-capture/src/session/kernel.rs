@@ -25,16 +25,32 @@ pub(super) fn end_of_memory() -> Result<u64, SessionError> {
     Ok(last.saturating_add(1))
 }
 
-/// Page frames of the machine, holes included: one more than the number of its last page frame.
-pub(super) fn page_frames(memory_end: u64) -> Result<u32, SessionError> {
-    u32::try_from(memory_end.div_ceil(4096))
-        .map_err(|_| SessionError::Memory { path: IOMEM, reason: "more than 16 TiB of memory".to_string() })
+/// Entries of a table with one for each page frame of the machine, holes included: a power of two.
+///
+/// Errors: more than such a table may have.
+pub(super) fn page_frame_entries(memory_end: u64) -> Result<u32, SessionError> {
+    /// The largest power of two that the kernel takes as a number of entries.
+    const MOST: u64 = 1 << 31;
+    let frames = memory_end.div_ceil(4096);
+    if frames > MOST {
+        let reason = format!(
+            "memory ends at {memory_end:#x}, and pages of more than 8 TiB (holes included) cannot be told apart"
+        );
+        return Err(SessionError::Memory { path: IOMEM, reason });
+    }
+    Ok(frames.next_power_of_two() as u32)
+}
+
+/// Memory that was added later has the name of what added it in brackets: `System RAM (kmem)`, `System RAM (virtio_mem)`.
+fn is_ram(name: &str) -> bool {
+    let rest = name.strip_prefix("System RAM");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
 }
 
 fn last_ram_byte(iomem: &str) -> Option<u64> {
     iomem
         .lines()
-        .filter_map(|line| line.trim().strip_suffix(" : System RAM")?.split_once('-'))
+        .filter_map(|line| line.trim().split_once(" : ").filter(|(_, name)| is_ram(name))?.0.split_once('-'))
         .filter_map(|(_, end)| u64::from_str_radix(end, 16).ok())
         .max()
         .filter(|&end| end > 0)
@@ -51,5 +67,28 @@ mod tests {
         assert_eq!(last_ram_byte(iomem), Some(0x6_5fff_ffff));
         assert_eq!(last_ram_byte("00000000-00000000 : System RAM\n"), None);
         assert_eq!(last_ram_byte(""), None);
+    }
+
+    #[test]
+    fn memory_that_was_added_counts() {
+        for name in ["kmem", "virtio_mem"] {
+            let iomem = format!(
+                "00001000-7fffffff : System RAM\n  01000000-01ffffff : Kernel code\n\
+                 100000000-1ffffffff : dax0.0\n  100000000-17fffffff : System RAM ({name})\n"
+            );
+            assert_eq!(last_ram_byte(&iomem), Some(0x1_7fff_ffff));
+        }
+        assert_eq!(last_ram_byte("00001000-7fffffff : System RAMDISK\n"), None);
+    }
+
+    #[test]
+    fn more_memory_than_can_be_told_apart_is_refused() {
+        assert_eq!(page_frame_entries(16 << 30).expect("it fits"), 1 << 22);
+        assert_eq!(page_frame_entries((16 << 30) + 1).expect("it fits"), 1 << 23);
+        assert_eq!(page_frame_entries(8 << 40).expect("it fits"), 1 << 31);
+        for end in [(8 << 40) + 1, 16 << 40, u64::MAX] {
+            let error = page_frame_entries(end).expect_err("it does not").to_string();
+            assert!(error.contains("8 TiB") && error.contains(IOMEM), "{error}");
+        }
     }
 }
