@@ -1,7 +1,7 @@
-//! How long a capture goes on after the user asked it to stop: [`PATIENCE`], whatever is being waited for.
+//! How long a capture goes on after the user asked it to stop: [`PATIENCE`], and then as long as an unmount takes.
 //!
 //! What may take long (syncing a file system, reading the symbols of files that somebody else made) is done in a
-//! thread of its own. If the user's patience ends first, it is abandoned.
+//! thread of its own. If the user's patience ends first, it is abandoned. An unmount is not: see [`wait_for_all_of`].
 
 use std::cell::Cell;
 use std::fmt;
@@ -95,6 +95,23 @@ impl<'a> Interrupts<'a> {
     }
 }
 
+/// The result of `work`, done in a thread of its own, which is never abandoned: an unmount that nobody waits for would leave a
+/// device behind. `meanwhile` is called many times a second.
+pub fn wait_for_all_of<T: Send>(work: impl FnOnce() -> T + Send, mut meanwhile: impl FnMut()) -> T {
+    std::thread::scope(|scope| {
+        let (done, result) = channel();
+        let thread = scope.spawn(move || {
+            let result = work();
+            let _ = done.send(());
+            result
+        });
+        while matches!(result.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
+            meanwhile();
+        }
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +133,20 @@ mod tests {
         );
         assert_eq!(result, None);
         drop(keep);
+    }
+
+    #[test]
+    fn what_is_not_abandoned_has_company() {
+        let (go, gone) = channel::<()>();
+        let mut looks = 0;
+        let look = || {
+            looks += 1;
+            if looks == 3 {
+                let _ = go.send(());
+            }
+        };
+        assert_eq!(wait_for_all_of(move || gone.recv(), look), Ok(()));
+        assert!(looks >= 3);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The part of a capture in which records arrive: from the start of the command, or of following what runs, to the last record.
 //!
 //! Idea: one thread reads records, joins them, and hands batches to the observer. What can take long (sync, names, unmount) runs
-//! beside it, for a ring buffer that nobody empties overflows.
+//! beside it, for a ring buffer that nobody empties overflows. All but an unmount is abandoned when the user's patience ends.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::live_names::LiveNames;
 use crate::modules::Lack;
 use crate::modules::reading_limits::GivenUp;
 use crate::notes;
-use crate::patience::Interrupts;
+use crate::patience::{Interrupts, wait_for_all_of};
 use crate::session::{Reader, RuleTable, Session, SessionError};
 use crate::symbols::{Names, Wanted};
 use crate::target::{Place, Target};
@@ -274,7 +274,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
     pub(super) fn leave(&mut self, place: &mut Place) -> Result<Vec<String>, CaptureError> {
         self.names_over_limit = self.live_names.take().map_or(0, |names| names.over_limit());
         self.collect()?;
-        Ok(place.unmount()?)
+        self.unmount(place)
     }
 
     /// The end of a capture: all that was written reaches the device, names are found, a scratch file system is
@@ -291,7 +291,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         self.unsynced = self.sync(place, interrupts)?;
         self.collect()?;
         notes.extend(self.name(interrupts)?);
-        notes.extend(place.unmount()?);
+        notes.extend(self.unmount(place)?);
         self.collect()?;
         if self.leaves_running {
             notes.extend(notes::left_running(&command::left_running()));
@@ -302,6 +302,11 @@ impl<'a, 'obj> Run<'a, 'obj> {
             notes.push("functions have no names: looking them up was interrupted".into());
         }
         Ok(notes)
+    }
+
+    /// Unmounts a scratch file system. Returns what the user should know.
+    fn unmount(&mut self, place: &mut Place) -> Result<Vec<String>, CaptureError> {
+        Ok(wait_for_all_of(|| place.unmount(), || self.meanwhile())?)
     }
 
     /// Gives functions their names, and closes the modules. Looking them up may take seconds, in which others go on: contexts that
