@@ -26,6 +26,24 @@ impl Programs {
         let program = self.of_process.remove(&pid)?;
         let running = self.running.get_mut(&program)?;
         *running -= 1;
-        (*running == 0).then_some(program)
+        if *running > 0 {
+            return None;
+        }
+        // What runs for weeks meets programs without end.
+        self.running.remove(&program);
+        Some(program)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_ended_leaves_nothing() {
+        let mut programs = Programs::default();
+        assert_eq!([programs.begin(1, 7), programs.begin(2, 7), programs.begin(1, 8)], [None; 3]);
+        assert_eq!((programs.end(2), programs.end(2), programs.end(1)), (Some(7), None, Some(8)));
+        assert!(programs.running.is_empty() && programs.of_process.is_empty());
     }
 }
