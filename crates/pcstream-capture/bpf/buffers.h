@@ -96,6 +96,17 @@ static __always_inline bool stands(struct buffer_page *page, u32 rank, u64 now_n
 	return page && !page->writer && (page->rank > rank || (page->rank == rank && now_ns - page->marked_ns < LOOK_AGAIN_NS));
 }
 
+static __always_inline void keep_page(struct buffer_key *key, struct buffer_page *page)
+{
+	if (!bpf_map_lookup_elem(&buffer_pages, key)) {
+		if (buffer_pages_kept >= most_buffer_pages)
+			count(LOST_BUFFER_PAGES);
+		else
+			__sync_fetch_and_add(&buffer_pages_kept, 1);
+	}
+	bpf_map_update_elem(&buffer_pages, key, page, BPF_ANY);
+}
+
 static __always_inline u64 mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
 				     struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
 {
@@ -104,7 +115,7 @@ static __always_inline u64 mark_page(struct workspace *ws, struct task_cache *ca
 	begin_capture(ws, task, regs, ENTRY_BUFFER);
 	page.context = context_of_call_path(ws, cache, task);
 	if (page.context)
-		bpf_map_update_elem(&buffer_pages, key, &page, BPF_ANY);
+		keep_page(key, &page);
 	return page.context;
 }
 
@@ -122,22 +133,38 @@ static __always_inline struct workspace *claim_workspace(void)
 	return NULL;
 }
 
-/* The path kept for a page that is being written by `writer`; 0: none waits. */
-static __always_inline u64 take_page(struct buffer_key *key, u64 writer)
+/* A task takes the path of a page: that of the page before has answered, and makes room. */
+static __always_inline void take_next(struct task_cache *cache, struct buffer_key *next, u64 writer)
+{
+	struct buffer_key before = cache->taken; /* on the stack, as kernels before 6.2 want keys */
+	struct buffer_page *page = NULL;
+
+	/* A write of several folios asks several times. */
+	if (cache->taken_by && (before.space != next->space || before.offset != next->offset))
+		page = bpf_map_lookup_elem(&buffer_pages, &before);
+	/* It may have become dirty again, and been written by somebody else. */
+	if (page && page->writer == cache->taken_by && !bpf_map_delete_elem(&buffer_pages, &before))
+		__sync_fetch_and_sub(&buffer_pages_kept, 1);
+	cache->taken = *next;
+	cache->taken_by = writer;
+}
+
+/* The path kept for a page that is being written by `writer`, a write of the task that has this cache; 0: none waits. */
+static __always_inline u64 take_page(struct task_cache *cache, struct buffer_key *key, u64 writer)
 {
 	struct buffer_page *page = bpf_map_lookup_elem(&buffer_pages, key);
 
 	writer |= 1;
-	/* A write of several folios asks several times. */
 	if (!page || (page->writer && page->writer != writer))
 		return 0;
 	page->writer = writer;
+	take_next(cache, key, writer);
 	count(BUFFER_WRITES);
 	return page->context;
 }
 
 /* The path kept for the page that lies `into` bytes into data at `address` of this pool; 0: none, or there is no pool. */
-static __always_inline u64 take_data(struct memory *pool, u64 address, u64 into, u64 writer)
+static __always_inline u64 take_data(struct task_cache *cache, struct memory *pool, u64 address, u64 into, u64 writer)
 {
 	u32 *page_bytes = pool ? bpf_map_lookup_elem(&pools, &pool->space) : NULL;
 	struct buffer_key key = {};
@@ -146,7 +173,7 @@ static __always_inline u64 take_data(struct memory *pool, u64 address, u64 into,
 		return 0;
 	key.space = pool->space;
 	key.offset = address + pool->base + (into - into % *page_bytes);
-	return take_page(&key, writer);
+	return take_page(cache, &key, writer);
 }
 
 /* The file of a descriptor; NULL: there is none. */
@@ -193,7 +220,7 @@ static __always_inline u64 context_of_copy(struct task_cache *cache, struct task
 	if (!cache->copied.space || cache->copied_at != write_syscalls(task))
 		return 0;
 	copied = cache->copied;
-	return take_page(&copied, call_writer(task));
+	return take_page(cache, &copied, call_writer(task));
 }
 
 /* The path kept for what a task's write of a file page is a copy of. */
@@ -210,7 +237,7 @@ static __always_inline u64 context_of_buffer(struct task_cache *cache, struct ta
 		from = write_start(task, regs, at);
 		into = at > from ? at - from : 0;
 		if (into < regs->dx)
-			context = take_data(pool, regs->si, into, call_writer(task));
+			context = take_data(cache, pool, regs->si, into, call_writer(task));
 	}
 	return context ?: context_of_copy(cache, task);
 }
@@ -231,7 +258,7 @@ static __always_inline u64 context_of_direct_buffer(struct task_struct *task, st
 	/* The same memory may hold the state of many writes one after another. */
 	writer = signature_mix((u64)dio, write_syscalls(task));
 	writer = signature_mix(signature_mix(writer, BPF_CORE_READ(dio, iocb, ki_pos)), (u64)BPF_CORE_READ(dio, iocb, ki_filp));
-	context = take_data(pool_of(cache, task, address), address, into, writer);
+	context = take_data(cache, pool_of(cache, task, address), address, into, writer);
 	if (context || !task->mm || !is_writing(task, user_regs(task)))
 		return context;
 	return context_of_copy(cache, task);

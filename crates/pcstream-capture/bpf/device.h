@@ -76,6 +76,7 @@ static __always_inline u64 context_of_device_buffer(struct workspace *ws, struct
 {
 	u64 at = sector << 9, address, from, writer;
 	struct pt_regs *regs = user_regs(task);
+	struct task_cache *cache;
 	struct memory *pool;
 	struct io_rw *uring;
 
@@ -95,9 +96,10 @@ static __always_inline u64 context_of_device_buffer(struct workspace *ws, struct
 	}
 	if (at < from)
 		return 0;
-	pool = pool_of(cache_of(task), task, address);
+	cache = cache_of(task);
+	pool = pool_of(cache, task, address);
 	/* Else a write of several requests that was marked as a whole. */
-	return take_data(pool, address, at - from, writer) ?: take_data(pool, address, 0, writer);
+	return take_data(cache, pool, address, at - from, writer) ?: take_data(cache, pool, address, 0, writer);
 }
 
 /* What programs are answered: tickets, each with a stream in its lowest byte. User space can only read it: it is frozen. */

@@ -141,6 +141,8 @@ struct task_cache {
 	struct memory memory[CACHED_MEMORIES];
 	struct buffer_key copied; /* what the next write is a copy of */
 	u64 copied_at;		  /* write system calls of the task then */
+	struct buffer_key taken;  /* the page of a write buffer whose path was taken last, see buffers.h */
+	u64 taken_by;		  /* by which write; 0: by none */
 	u64 slot;		  /* see runtimes.h: where the task registered its slot; 0: nowhere */
 	u64 slot_process;	  /* whose memory `slot` is in */
 };

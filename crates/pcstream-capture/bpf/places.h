@@ -25,8 +25,11 @@ struct buffer_page {
  * before they are written; and memory that is used again for something else, without having been written, has long waited. */
 #define LOOK_AGAIN_NS 100000000
 
-/* The loader sets its size. The least recently used page gives way: it has been clean for longest. */
+/* The loader sets its size. The least recently used page gives way: it has waited for longest. */
 MAP(buffer_pages, LRU_HASH, 1, struct buffer_key, struct buffer_page);
+
+/* How many it has, nearly; what gave way is not taken off, so it stays full. */
+u32 buffer_pages_kept = 0;
 
 /* Spaces that hold pages of buffers, with the size of those. */
 MAP(pools, LRU_HASH, 16384, u64, u32);

@@ -31,6 +31,7 @@ const volatile u32 tag_mask = 0;	   /* entries of the tags array, less one */
 const volatile u32 check_every = 0;	   /* one path in so many is sent with its whole stack; 0: none */
 const volatile u32 no_cache = 0;	   /* for measurements: 1: each path is captured in full */
 const volatile u32 per_address_lookup = 0; /* 1: look mappings up one by one even if they can be iterated */
+const volatile u32 most_buffer_pages = 0;  /* entries of buffer_pages */
 const volatile u32 buffers = 0;		   /* 1: there are rules for write buffers, and their probes are attached */
 const volatile u32 raw = 0;		   /* 1: the target is a device without a file system */
 const volatile u32 answering = 0;	   /* 1: programs that ask for the stream of a write get it (device.h) */

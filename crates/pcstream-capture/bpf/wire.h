@@ -280,6 +280,7 @@ enum counter {
 	LOST_RUNTIME_PATHS,   /* contexts that are merged, for a language runtime has too many paths */
 	LOST_RUNTIME_NAMES,   /* times that names of a runtime's path could not be read, or were empty */
 	LOST_RUNTIME_MAPPINGS, /* mapped files of runtimes that pushed others out of the table */
+	LOST_BUFFER_PAGES,    /* pages of write buffers whose path pushed another's out of the table */
 	DROPPED_MAPPINGS,     /* executable mappings above 128 TiB: paths end there */
 	UNSHIPPED_STACKS,     /* full captures that lacked a rule and did not go to user space: no room in the ring buffer, or no answer for long */
 	COUNTER_FIRST_STATISTIC,

@@ -35,6 +35,7 @@ fn losses_of(
         ("runtime_paths_merged", of(Counter::LOST_RUNTIME_PATHS)),
         ("runtime_paths_rejected", counts.rejected + of(Counter::LOST_RUNTIME_NAMES)),
         ("runtime_mappings", of(Counter::LOST_RUNTIME_MAPPINGS)),
+        ("buffer_pages_displaced", of(Counter::LOST_BUFFER_PAGES)),
         ("mappings_dropped", of(Counter::DROPPED_MAPPINGS)),
         ("stacks_not_shipped", of(Counter::UNSHIPPED_STACKS)),
         ("missed_events", missed),

@@ -162,6 +162,7 @@ impl<'obj> Session<'obj> {
         programs.on_xfs_write.set_autoattach(false);
         if !options.buffers.is_empty() {
             settings.buffers = 1;
+            settings.most_buffer_pages = BUFFER_PAGES;
             open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
         }
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;

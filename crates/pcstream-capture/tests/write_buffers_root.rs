@@ -47,6 +47,7 @@ fn main() -> ExitCode {
     tests.push(common::test("buffers_library", &needs, by_library));
     tests.push(common::test("buffers_of_another_file_are_missed_aloud", &needs, of_another_file));
     tests.push(common::test("buffers_written_by_vectors_are_missed_aloud", &needs, by_vectors));
+    tests.push(common::test("buffers_pages_beyond_those_that_are_kept_are_counted", &needs, too_many));
     tests.push(common::test("buffers_probe_harms_no_leaf_function", &needs, leaf));
     tests.push(common::test("buffers_rules_by_number", &needs, by_number));
     tests.push(common::test("buffers_rules_where_clean_pages_are_counted", &needs, by_counter));
@@ -149,6 +150,49 @@ fn of_another_file() {
         notes.iter().filter(|note| note.contains("no page of a write buffer became dirty")).count()
     };
     assert_eq!((remarks(&program), remarks(&copy)), (1, 0));
+}
+
+/// Changes pages and writes them, then changes others that it does not write.
+const MANY: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "pcstream.h"
+static void change(char *page) {
+    pcstream_page_dirty(page, 4096);
+}
+int main(void) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, fd = open("many", O_CREAT | O_RDWR | O_DIRECT, 0600);
+    char *pages = mmap(0, (WRITTEN + UNWRITTEN) * 4096L, PROT_READ | PROT_WRITE, flags, -1, 0);
+    for (long i = 0; i < WRITTEN; i++) {
+        change(pages + i * 4096);
+        if (pwrite(fd, pages + i * 4096, 4096, 0) != 4096) return 9;
+    }
+    for (long i = 0; i < UNWRITTEN; i++) change(pages + (WRITTEN + i) * 4096);
+    return 0;
+}
+"#;
+
+/// Pages that were written make room.
+fn too_many() {
+    const KEPT: u64 = 524_288;
+    let dir = TempDir::new().expect("a directory can be made");
+    let displaced = |unwritten: u64| {
+        let program =
+            build_source(dir.path(), MANY, &["-DWRITTEN=130000", &format!("-DUNWRITTEN={unwritten}")]);
+        let what = program.to_str().expect("temporary paths are plain").to_owned();
+        let buffers = buffers::probes(&[what]).expect("the rules fit the program");
+        let session = SessionOptions { buffers, ..SessionOptions::default() };
+        let recording = record_with(vec![program.into()], Target::Scratch(scratch(FsKind::Ext4)), session);
+        let finished = recording.finished();
+        eprintln!("    {:?}", finished.statistics);
+        assert_eq!(finished.statistics["buffer_writes"], 130_000);
+        assert_eq!(finished.lost(), finished.losses["buffer_pages_displaced"], "{:?}", finished.losses);
+        finished.lost()
+    };
+    // The page that was written last is kept until the next one is.
+    assert_eq!((displaced(KEPT - 1), displaced(KEPT + 999)), (0, 1000));
 }
 
 /// A function that calls nothing may keep variables below the stack pointer.
