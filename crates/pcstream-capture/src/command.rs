@@ -28,11 +28,15 @@ const MOUNT_POINT: &[u8] = b"{}";
 /// capture goes on after the user's wish to stop it. A file system that was there before has data to be closed in order.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// Between two looks at a command that was asked to end as the capture failed.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// A running traced command.
 #[derive(Debug)]
 pub struct Traced {
     child: Child,
     asked_to_stop: Option<Instant>,
+    outlives: bool,
     /// If orphans are waited for: the children that this process had before.
     others: Option<Vec<u32>>,
 }
@@ -112,7 +116,7 @@ impl Traced {
         };
         let children = || process::children_of(std::process::id()).into_iter().map(|(pid, _)| pid);
         let others = options.reap.then(|| children().collect());
-        Ok(Traced { child: prepared.spawn()?, asked_to_stop: None, others })
+        Ok(Traced { child: prepared.spawn()?, asked_to_stop: None, outlives: options.outlives, others })
     }
 
     /// Its exit status, once it has one.
@@ -146,9 +150,22 @@ impl Traced {
     }
 }
 
+/// Where the capture failed: the command is asked to end. One that outlives this process has as much time as it takes, but is not
+/// waited for. Any other is killed if it does not listen.
 impl Drop for Traced {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
+        self.signal(Signal::TERM);
+        let asked = Instant::now();
+        while asked.elapsed() < PATIENCE {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        if !self.outlives {
             self.signal(Signal::KILL);
             let _ = self.child.wait();
         }
@@ -221,6 +238,37 @@ mod tests {
         assert_eq!(find(OsStr::new("no-such-command-anywhere")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(find(OsStr::new("/no/such/file")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(find(OsStr::new("/etc/passwd")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    /// A command that takes its time to end, once it runs.
+    fn slow_to_end(dir: &Path, outlives: bool) -> Traced {
+        let script = "trap 'sleep 1; echo > closed; exit' TERM; echo > ready; while :; do sleep 0.05; done";
+        let command = ["sh", "-c", script].map(OsString::from);
+        let options = TracedOptions { outlives, ..TracedOptions::default() };
+        let traced = Traced::start(&command, dir, options).expect("it starts");
+        while !dir.join("ready").exists() {
+            std::thread::yield_now();
+        }
+        traced
+    }
+
+    #[test]
+    fn a_command_whose_recording_fails_may_close_its_data() {
+        let dir = tempfile::tempdir().expect("a directory");
+        drop(slow_to_end(dir.path(), true));
+        assert!(!dir.path().join("closed").exists(), "it is not waited for");
+        while !dir.path().join("closed").exists() {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    #[test]
+    fn a_command_on_what_is_removed_is_killed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let traced = slow_to_end(dir.path(), false);
+        let pid = traced.child.id();
+        drop(traced);
+        assert!(process::stat(pid).is_none(), "it has ended, and was waited for");
     }
 
     #[test]
