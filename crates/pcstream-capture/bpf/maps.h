@@ -123,7 +123,7 @@ struct cached_path {
 /* A mapping that held data of writes. */
 struct memory {
 	u64 mm, start, end;
-	u64 space;    /* see buffers.h */
+	u64 space;    /* see places.h */
 	u64 base;     /* add an address to get its offset in the space */
 	u32 mappings; /* of the process, when this was looked up */
 	u32 device;   /* of the file system whose file is shared there; 0: none is */

@@ -12,7 +12,7 @@
 //! short until its rules are known, as is one whose frame pointer was saved below. Where mappings are looked up one by one (kernels before
 //! 6.7), only those seen before, and those that the 64 KiB lead to, are known here. Where rules fail, the other walks see the stack from the frame without a
 //! rule on, and do not know how other stacks of the process were read, so the page of a shipped stack may get another
-//! context than the next one on its path. Modules beyond the 512 that are kept open, and tables beyond 1 GiB in all, have no
+//! context than the next one on its path. Modules beyond the 4096 that are kept open, and tables beyond 1 GiB in all, have no
 //! rules. A traced process can make the BPF program's table of rules full, and then has made paths coarser for all.
 
 use pcstream_trace::Unwind;
