@@ -83,7 +83,7 @@ impl Record {
 ///
 /// # Safety
 /// Implementors are `repr(C)` structures of integers and arrays of integers.
-unsafe trait Plain: Copy {}
+pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: integers and arrays of integers only, see bpf/wire.h.
 unsafe impl Plain for IoRecord {}
 // SAFETY: as above.
@@ -100,8 +100,12 @@ unsafe impl Plain for ProcessRecord {}
 // SAFETY: as above.
 unsafe impl Plain for StreamCount {}
 
-// SAFETY: as above; it has no padding.
+// SAFETY: as above.
 unsafe impl Plain for BufferRule {}
+// SAFETY: as above.
+unsafe impl Plain for ModuleOffset {}
+// SAFETY: as above.
+unsafe impl Plain for UnwindRule {}
 
 /// A rule as the BPF program has it.
 pub fn rule_bytes(rule: &BufferRule) -> &[u8] {
@@ -113,8 +117,9 @@ pub fn stream_count(bytes: &[u8]) -> Option<StreamCount> {
     copy(bytes)
 }
 
-fn bytes_of<T: Plain>(value: &T) -> &[u8] {
-    // SAFETY: `T` is plain, and the slice lives as long as the value.
+/// A value as the BPF program has it.
+pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: `T` is plain and has no padding, as no type of bpf/wire.h has, and the slice lives as long as the value.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use libbpf_rs::{AsRawLibbpf as _, MapCore as _, MapFlags, MapHandle, libbpf_sys};
 
 use super::error::SessionError;
-use crate::wire::{ModuleOffset, UnwindRule};
+use crate::wire::{ModuleOffset, UnwindRule, bytes_of};
 
 /// The call-frame rules that the BPF program knows.
 #[derive(Debug)]
@@ -20,16 +20,8 @@ impl RuleTable {
     /// there, and counts them (`UNSHIPPED_STACKS`).
     pub fn add(&mut self, rules: &[(ModuleOffset, UnwindRule)]) {
         for (key, rule) in rules {
-            let name = [key.module.to_ne_bytes(), key.offset.to_ne_bytes()].concat();
-            let rule = [
-                rule.kind.to_ne_bytes(),
-                rule.cfa_offset.to_ne_bytes(),
-                rule.bp_offset.to_ne_bytes(),
-                rule.into_function.to_ne_bytes(),
-            ]
-            .concat();
             // One that fails takes none of the others along: they are not handed out again.
-            let _ = self.rules.update(&name, &rule, MapFlags::ANY);
+            let _ = self.rules.update(bytes_of(key), bytes_of(rule), MapFlags::ANY);
         }
     }
 }
