@@ -7,9 +7,28 @@ use crate::join::JoinCounts;
 use crate::session::Session;
 use crate::wire::Counter;
 
+/// What a capture lost beside its records: names, and its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lacking {
+    /// Modules whose files could not be opened.
+    pub(crate) modules_not_opened: u64,
+    /// ... or not be kept open.
+    pub(crate) modules_not_kept: u64,
+    /// Modules and frames that a limit left without names.
+    pub(crate) names_over_limit: u64,
+    /// Contexts that came after names were looked up.
+    pub(crate) names_late: u64,
+    /// Looking names up was.
+    pub(crate) names_abandoned: bool,
+    /// Not all that was written has reached the device.
+    pub(crate) sync_abandoned: bool,
+    /// The scratch file system was full.
+    pub(crate) scratch_full: bool,
+}
+
 /// Losses by name. The names are part of the trace format.
-pub(crate) fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
-    losses_of(|counter| session.counter(counter).ok(), session.missed().ok(), counts)
+pub(crate) fn losses(session: &Session<'_>, counts: &JoinCounts, lacking: &Lacking) -> BTreeMap<String, u64> {
+    losses_of(|counter| session.counter(counter).ok(), session.missed().ok(), counts, lacking)
 }
 
 /// A count that cannot be read counts itself.
@@ -17,6 +36,7 @@ fn losses_of(
     of: impl Fn(Counter) -> Option<u64>,
     missed: Option<u64>,
     counts: &JoinCounts,
+    lacking: &Lacking,
 ) -> BTreeMap<String, u64> {
     let unread = Cell::new(0);
     let read = |count: Option<u64>| {
@@ -42,6 +62,13 @@ fn losses_of(
         ("unresolved_contexts", counts.unresolved_contexts),
         ("unresolved_files", counts.unresolved_files),
         ("modules_over_limit", counts.modules_over_limit),
+        ("modules_not_opened", lacking.modules_not_opened),
+        ("modules_not_kept", lacking.modules_not_kept),
+        ("names_over_limit", lacking.names_over_limit),
+        ("names_late", lacking.names_late),
+        ("names_abandoned", lacking.names_abandoned.into()),
+        ("sync_abandoned", lacking.sync_abandoned.into()),
+        ("scratch_full", lacking.scratch_full.into()),
     ]);
     losses.insert("counters_unread", unread.get());
     losses.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
@@ -95,7 +122,8 @@ mod tests {
         let counted = |number: u32| {
             let of = |counter: Counter| if counter.0 == number { 7 } else { 0 };
             let counts = JoinCounts::default();
-            [losses_of(|counter| Some(of(counter)), Some(0), &counts), statistics_of(of, &counts)]
+            let losses = losses_of(|counter| Some(of(counter)), Some(0), &counts, &Lacking::default());
+            [losses, statistics_of(of, &counts)]
                 .map(|named| named.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>())
         };
         for number in 0..Counter::COUNTERS.0 {
@@ -114,9 +142,10 @@ mod tests {
     fn what_cannot_be_read_is_no_zero() {
         let of = |counter| (counter != Counter::LOST_CONTEXTS).then_some(7);
         let counts = JoinCounts { contexts_over_limit: 5, ..JoinCounts::default() };
-        let losses = losses_of(of, None, &counts);
+        let losses = losses_of(of, None, &counts, &Lacking::default());
         assert_eq!((losses["counters_unread"], losses["context_table"], losses["missed_events"]), (2, 5, 0));
-        assert_eq!(losses_of(|_| Some(7), Some(1), &counts)["counters_unread"], 0);
+        let all_read = losses_of(|_| Some(7), Some(1), &counts, &Lacking::default());
+        assert_eq!(all_read["counters_unread"], 0);
     }
 
     #[test]
@@ -125,7 +154,7 @@ mod tests {
         let document = std::fs::read_to_string(document).expect("docs/trace-format.md");
         let counts = JoinCounts::default();
         for (heading, named) in [
-            ("Losses", losses_of(|_| Some(0), Some(0), &counts)),
+            ("Losses", losses_of(|_| Some(0), Some(0), &counts, &Lacking::default())),
             ("Statistics", statistics_of(|_| 0, &counts)),
         ] {
             let section = document.split_once(&format!("\n### {heading}\n")).expect(heading).1;

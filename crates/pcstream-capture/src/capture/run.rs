@@ -16,7 +16,7 @@ use pcstream_trace::{Batch, PAGE_BYTES};
 use super::{CaptureError, CaptureOptions, ENDED_AS_ASKED, Observer, Progress, Subject, sync};
 use crate::attach::Attached;
 use crate::command::{self, Traced};
-use crate::counts::losses;
+use crate::counts::{Lacking, losses};
 use crate::join::Joiner;
 use crate::live_names::LiveNames;
 use crate::modules::Lack;
@@ -358,21 +358,19 @@ impl<'a, 'obj> Run<'a, 'obj> {
     /// What was lost so far, by limit.
     pub(super) fn losses(&self) -> BTreeMap<String, u64> {
         let join = self.join.borrow();
-        let lacking = join.joiner.lacking_modules();
-        let because = |lack| lacking.iter().filter(|(_, why)| *why == lack).count() as u64;
+        let modules = join.joiner.lacking_modules();
+        let because = |lack| modules.iter().filter(|(_, why)| *why == lack).count() as u64;
         let live = self.live_names.as_ref().map_or(0, LiveNames::over_limit);
-        let mut losses = losses(self.session, &join.joiner.counts());
-        let of_user_space = [
-            ("modules_not_opened", because(Lack::NotOpened)),
-            ("modules_not_kept", because(Lack::NotKept)),
-            ("names_over_limit", self.names_over_limit + live),
-            ("names_late", self.named_late()),
-            ("names_abandoned", u64::from(self.nameless)),
-            ("sync_abandoned", u64::from(self.unsynced.is_some())),
-            ("scratch_full", u64::from(self.full)),
-        ];
-        losses.extend(of_user_space.map(|(name, value)| (name.to_string(), value)));
-        losses
+        let lacking = Lacking {
+            modules_not_opened: because(Lack::NotOpened),
+            modules_not_kept: because(Lack::NotKept),
+            names_over_limit: self.names_over_limit + live,
+            names_late: self.named_late(),
+            names_abandoned: self.nameless,
+            sync_abandoned: self.unsynced.is_some(),
+            scratch_full: self.full,
+        };
+        losses(self.session, &join.joiner.counts(), &lacking)
     }
 
     /// Takes everything that is in the ring buffer now. Others may go on writing.
