@@ -7,7 +7,7 @@
 //! Units: sectors (512 bytes) come in, pages (4 KiB) go out. A write that covers a page partly counts
 //! as a write of the page, for the device has to program it; a discard of part of a page does nothing.
 //!
-//! Invariants: whoever is traced cannot make it keep contexts without end: those beyond `MAX_CONTEXTS` are counted. Ids are dense and in order of first use; times never decrease.
+//! Invariants: whoever is traced cannot make it keep contexts without end: those beyond `MAX_CONTEXTS` or `MAX_CONTEXT_BYTES` are counted. Ids are dense and in order of first use; times never decrease.
 
 mod contexts;
 mod files;
@@ -29,6 +29,9 @@ use pcstream_fs::layout::Layout;
 /// Contexts that are kept, as many as the BPF program names itself. Of stacks that it ships it keeps no list, and whoever is traced
 /// chooses them.
 const MAX_CONTEXTS: usize = 65_536;
+/// What their call paths take in memory, without the names of functions that are looked up: a path may have long names. With those
+/// it is what a reader takes (docs/trace-format.md).
+const MAX_CONTEXT_BYTES: usize = 255 << 20;
 /// Keys of the BPF program for contexts: one has several if its path was first seen as a stack, or in a program of two places.
 const MAX_KEYS: usize = 4 * MAX_CONTEXTS;
 /// Files that are kept at least, if any are forgotten: more than those whose names the BPF program keeps (`known_names`), which it does
@@ -83,6 +86,8 @@ pub struct Joiner {
     by_signature: FxHashMap<Signature, (ContextId, u64)>,
     contexts: Vec<Context>,
     most_contexts: usize,
+    /// What contexts may still take in memory.
+    context_bytes_left: usize,
     /// Of each context, the modules of its frames; none if they are of a language runtime.
     modules_of: Vec<Vec<u64>>,
     files: FileIds,
@@ -114,6 +119,7 @@ impl Joiner {
             by_signature: FxHashMap::default(),
             contexts: Vec::new(),
             most_contexts: MAX_CONTEXTS,
+            context_bytes_left: MAX_CONTEXT_BYTES,
             modules_of: Vec::new(),
             files: FileIds::default(),
             batch: Batch::default(),

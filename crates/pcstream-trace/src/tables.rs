@@ -83,6 +83,13 @@ impl Context {
         }
     }
 
+    /// What it takes in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.executable, &self.comm, &self.entry].map(String::len).iter().sum::<usize>();
+        let frame = |f: &Frame| size_of::<Frame>() + f.module.len() + f.build_id.len() + f.symbol.len();
+        size_of::<Context>() + texts + self.frames.iter().map(frame).sum::<usize>()
+    }
+
     /// The program's name without its directories. A label is no path: `kworker/u8:2` is all of a name.
     pub fn program(&self) -> &str {
         match self.unwind {
@@ -114,6 +121,13 @@ pub struct File {
     /// Path below the mount point, beginning with `/`, when the file was first written. Empty when
     /// the file had no name.
     pub path: String,
+}
+
+impl File {
+    /// What it takes in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<File>() + self.path.len()
+    }
 }
 
 /// The tables of a trace as known so far.

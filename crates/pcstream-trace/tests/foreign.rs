@@ -177,9 +177,9 @@ fn one_long_string_for_many_rows_is_refused() {
     let message = open_and_read(&path).unwrap_err().to_string();
     assert!(message.contains("column path: a string of 100000 bytes"), "{message}");
     // Within the limit of a string, the whole table counts.
-    files_table(&path, 8_000, &"x".repeat(60_000));
+    files_table(&path, 8_960, &"x".repeat(60_000));
     let message = open_and_read(&path).unwrap_err().to_string();
-    assert!(message.contains("the table takes more than 256 MiB of memory"), "{message}");
+    assert!(message.contains("the table takes more than 512 MiB of memory"), "{message}");
     // And what a recorder may meet is read.
     files_table(&path, 8_000, &"x".repeat(4_096));
     assert_eq!(TraceReader::open(&path).unwrap().files().len(), 8_000);

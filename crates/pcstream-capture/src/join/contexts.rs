@@ -55,9 +55,8 @@ impl Joiner {
     /// Whether a context can be kept, or is.
     fn has_room(&self, key: u64, signature: Signature) -> bool {
         let for_key = self.context_ids.len() < MAX_KEYS || self.context_ids.contains_key(&key);
-        let for_context =
-            self.contexts.len() < self.most_contexts || self.by_signature.contains_key(&signature);
-        for_key && for_context
+        let for_context = self.contexts.len() < self.most_contexts && self.context_bytes_left > 0;
+        for_key && (for_context || self.by_signature.contains_key(&signature))
     }
 
     fn enter_context(&mut self, record: &ContextRecord, path: &Path) {
@@ -99,6 +98,7 @@ impl Joiner {
             unwind: path.unwind,
             frames: self.frames_of(path),
         };
+        self.context_bytes_left = self.context_bytes_left.saturating_sub(context.bytes());
         self.contexts.push(context.clone());
         self.batch.contexts.push(context);
     }

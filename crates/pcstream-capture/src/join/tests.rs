@@ -83,6 +83,20 @@ fn contexts_beyond_the_limit_are_counted_and_not_kept() {
     assert_eq!((join.counts().unresolved_contexts, join.counts().covered_pages), (1, 0));
 }
 
+/// The last one may take more than is left.
+#[test]
+fn contexts_beyond_the_memory_are_counted_and_not_kept() {
+    let mut join = joiner();
+    join.context_bytes_left = size_of::<Context>() + 1;
+    let context = |key, entry| Record::Context(Box::new(ContextRecord { key, entry, ..Default::default() }));
+    for (key, entry) in [(1, 1), (2, 2), (3, 3), (4, 2)] {
+        join.take(context(key, entry));
+    }
+    assert_eq!((join.context_count(), join.counts().contexts_over_limit), (1, 3));
+    join.take(context(5, 1));
+    assert_eq!(join.counts().contexts_over_limit, 3, "another key of a known path has room");
+}
+
 #[test]
 fn a_context_and_a_file_come_before_their_first_event() {
     let mut join = joiner();

@@ -16,6 +16,7 @@ use super::dir::Dir;
 use super::encode::Row;
 use super::error::TraceError;
 use super::files::{SummedFile, segment_name};
+use super::limits::{Load, check_table};
 use crate::meta::FileSums;
 
 /// One table while it is written: full segments on disk, the rows of the open one in memory.
@@ -27,6 +28,10 @@ pub(super) struct Chain<R> {
     sealed: Vec<String>,
     /// Rows of the open segment.
     pub(super) rows: Vec<R>,
+    /// What they take of the limits of a row group.
+    load: Load,
+    /// What all rows take in a reader's memory.
+    bytes_kept: u64,
     /// The open segment's file, if it was flushed, and how many of its rows that holds.
     open: Option<(String, usize)>,
     /// Segments that no longer count.
@@ -39,6 +44,8 @@ impl<R: Row> Chain<R> {
             limit: R::TABLE.row_group,
             sealed: Vec::new(),
             rows: Vec::new(),
+            load: Load::default(),
+            bytes_kept: 0,
             open: None,
             stale: Vec::new(),
         }
@@ -49,7 +56,14 @@ impl<R: Row> Chain<R> {
         self.limit - self.rows.len()
     }
 
+    /// Adds a row. A segment is a row group, so it ends early where a longer one would be too much for a reader.
     pub(super) fn push(&mut self, row: R, dir: &Dir) -> Result<(), TraceError> {
+        let load = row.load();
+        if !self.rows.is_empty() && !self.load.and(load).fits() {
+            self.seal(dir)?;
+        }
+        self.load = self.load.and(load);
+        self.bytes_kept += row.bytes_kept();
         self.rows.push(row);
         if self.room() == 0 { self.seal(dir) } else { Ok(()) }
     }
@@ -75,6 +89,7 @@ impl<R: Row> Chain<R> {
         self.flush(dir)?;
         self.sealed.extend(self.open.take().map(|(name, _)| name));
         self.rows.clear();
+        self.load = Load::default();
         Ok(())
     }
 
@@ -83,9 +98,12 @@ impl<R: Row> Chain<R> {
         let name = format!("{}.parquet", R::TABLE.name);
         let mut file = SummedFile::new(dir.create_file(&name)?);
         let path = dir.path().join(name);
-        concatenate::<R>(dir, &self.sealed, &self.rows, &mut file)
+        concatenate(dir, &self.sealed, row_groups(&self.rows, self.limit), &mut file)
             .map_err(|e| parquet_error("write", &path, e))?;
-        file.close(&path)
+        let sums = file.close(&path)?;
+        let problem = |problem| TraceError::Excessive { path, place: "all rows".to_owned(), problem };
+        check_table(self.bytes_kept, sums.bytes).map_err(problem)?;
+        Ok(sums)
     }
 
     /// Replaces all rows by the same ones with more knowledge.
@@ -96,6 +114,7 @@ impl<R: Row> Chain<R> {
         self.stale.append(&mut self.sealed);
         self.stale.extend(self.open.take().map(|(name, _)| name));
         self.rows = rows.to_vec();
+        self.bytes_kept = rows.iter().map(R::bytes_kept).sum();
     }
 
     pub(super) fn remove_segments(&mut self, dir: &Dir) -> Result<(), TraceError> {
@@ -106,6 +125,22 @@ impl<R: Row> Chain<R> {
             .chain(open)
             .try_for_each(|name| dir.remove_file(&name))
     }
+}
+
+/// Cuts rows where segments would end.
+fn row_groups<R: Row>(rows: &[R], limit: usize) -> impl Iterator<Item = &[R]> {
+    let mut rest = rows;
+    std::iter::from_fn(move || {
+        let mut load = Load::default();
+        let more = |row: &R| {
+            load = load.and(row.load());
+            load.fits()
+        };
+        let fitting = rest.iter().take(limit).map(more).take_while(|fits| *fits).count();
+        let (group, behind) = rest.split_at(fitting.max(1).min(rest.len()));
+        rest = behind;
+        (!group.is_empty()).then_some(group)
+    })
 }
 
 /// Rows as the bytes of a complete Parquet file.
@@ -124,11 +159,11 @@ fn encode_file<R: Row>(rows: &[R]) -> Result<Bytes, ParquetError> {
     writer.into_inner().map(Bytes::from)
 }
 
-/// Copies the encoded row groups of the segments, and of `rows`, into one file.
-fn concatenate<R: Row>(
+/// Copies the encoded row groups of the segments, and then `groups` of rows, into one file.
+fn concatenate<'r, R: Row + 'r>(
     dir: &Dir,
     segments: &[String],
-    rows: &[R],
+    groups: impl Iterator<Item = &'r [R]>,
     file: &mut SummedFile,
 ) -> Result<(), ParquetError> {
     let schema = ArrowSchemaConverter::new().convert(&R::TABLE.schema())?;
@@ -138,7 +173,7 @@ fn concatenate<R: Row>(
         let bytes = dir.read(segment)?;
         append_row_groups(&mut writer, Bytes::from(bytes))?;
     }
-    if !rows.is_empty() {
+    for rows in groups {
         append_row_groups(&mut writer, encode_file(rows)?)?;
     }
     writer.close().map(drop)

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, SchemaRef};
 use super::check::EventCheck;
 use super::encode::{names, u32s};
 use super::error::{EventFault, TraceError};
-use super::limits::{TableBudget, check_frames, context_bytes, file_bytes};
+use super::limits::{TableBudget, check_frames};
 use super::schema::{Absent, CONTEXTS, EVENTS, FILES, TableSpec};
 use crate::event::{Event, Kind, Life, Op, WriteHint};
 use crate::ids::{ContextId, FileId, Lba, Signature};
@@ -301,7 +301,7 @@ pub(super) fn decode_contexts(
             unwind,
             frames: decode_frames(layout, &lists.value(i), row)?,
         };
-        budget.take(context_bytes(&context)).map_err(|problem| excessive(layout, row, problem))?;
+        budget.take(context.bytes()).map_err(|problem| excessive(layout, row, problem))?;
         contexts.push(context);
     }
     Ok(())
@@ -353,7 +353,7 @@ pub(super) fn decode_files(
             path: paths.value(i).to_owned(),
         };
         let row = first_row + i as u64;
-        budget.take(file_bytes(&file)).map_err(|problem| excessive(layout, row, problem))?;
+        budget.take(file.bytes()).map_err(|problem| excessive(layout, row, problem))?;
         files.push(file);
     }
     Ok(())

@@ -9,6 +9,7 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{Field, Schema};
 
+use super::limits::{Load, strings_of};
 use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec, frame_element, frame_fields};
 use crate::event::{Event, Kind, Life, Op};
 use crate::tables::{Context, File};
@@ -17,6 +18,16 @@ use crate::tables::{Context, File};
 pub(super) trait Row: Sized {
     /// Its table.
     const TABLE: &'static TableSpec;
+
+    /// What it takes of the limits of a row group. Numbers take nothing.
+    fn load(&self) -> Load {
+        Load::default()
+    }
+
+    /// What it takes in a table that stays in memory; 0 if its table does not.
+    fn bytes_kept(&self) -> u64 {
+        0
+    }
 
     /// The columns of some rows, in the table's order.
     fn columns(rows: &[Self]) -> Vec<ArrayRef>;
@@ -79,6 +90,14 @@ impl Row for Event {
 impl Row for Context {
     const TABLE: &'static TableSpec = &CONTEXTS;
 
+    fn load(&self) -> Load {
+        Load::of(self.frames.len(), strings_of(self))
+    }
+
+    fn bytes_kept(&self) -> u64 {
+        self.bytes() as u64
+    }
+
     fn columns(rows: &[Context]) -> Vec<ArrayRef> {
         let frames = || rows.iter().flat_map(|c| &c.frames);
         let columns = vec![
@@ -103,6 +122,14 @@ impl Row for Context {
 
 impl Row for File {
     const TABLE: &'static TableSpec = &FILES;
+
+    fn load(&self) -> Load {
+        Load::of(1, std::iter::once(&self.path))
+    }
+
+    fn bytes_kept(&self) -> u64 {
+        self.bytes() as u64
+    }
 
     fn columns(rows: &[File]) -> Vec<ArrayRef> {
         vec![

@@ -5,8 +5,11 @@
 //! and the tables that stay in memory have a budget that grows with their file.
 //!
 //! Limits, in bytes: a page 32 MiB decompressed; a string 64 KiB in a dictionary; the strings of one column of a row group
-//! 512 MiB decoded; a table in memory 256 MiB, or 256 times its file. Weakness: strings are counted as if each were
+//! 512 MiB decoded; a table in memory 512 MiB, or 256 times its file. Weakness: strings are counted as if each were
 //! as long as the longest of its dictionary, so a large row group with few very long names is refused, too.
+//!
+//! The writer keeps what it writes within these limits (`Load`, `check_table`): whoever is recorded chooses names and call paths,
+//! and must not be able to make a trace that nobody can read.
 
 use std::sync::Arc;
 
@@ -16,9 +19,10 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::encode::Row as _;
 use super::error::TraceError;
 use super::files::Window;
-use crate::tables::{Context, File, Frame, MAX_STRING_BYTES};
+use crate::tables::{Context, File, MAX_STRING_BYTES};
 
 /// Largest page after decompression. Writers aim at 1 MiB.
 const MAX_PAGE_BYTES: u64 = 32 << 20;
@@ -28,10 +32,81 @@ const MAX_FRAMES: usize = 4096;
 const MAX_STRINGS_BYTES: u64 = 512 << 20;
 /// Values of a column in a row group, where rows have several.
 const MAX_VALUES: u64 = 16 << 20;
-/// What a table in memory may take whatever its file's size.
-const TABLE_BYTES: u64 = 256 << 20;
+/// What a table in memory may take whatever its file's size: half for what a recorder captures of contexts, half for the names of
+/// their functions.
+const TABLE_BYTES: u64 = 512 << 20;
 /// What a table in memory may take for each byte of its file.
 const TABLE_BYTES_PER_BYTE: u64 = 256;
+
+/// What a writer puts into a row group at most: all its strings may be in one page.
+const GROUP_STRING_BYTES: u64 = 24 << 20;
+/// Values times the longest string. The rest of [`MAX_STRINGS_BYTES`] is for what the pages hold.
+const GROUP_LONGEST_BYTES: u64 = 384 << 20;
+
+/// What a table may take in memory that is read from `file_bytes` bytes.
+fn table_bytes(file_bytes: u64) -> u64 {
+    TABLE_BYTES.max(file_bytes.saturating_mul(TABLE_BYTES_PER_BYTE))
+}
+
+/// Refuses a table of `bytes` in memory that no reader takes from a file of this size.
+pub(super) fn check_table(bytes: u64, file_bytes: u64) -> Result<(), String> {
+    let allowed = table_bytes(file_bytes);
+    if bytes <= allowed {
+        return Ok(());
+    }
+    Err(format!(
+        "the table takes {} MiB of memory, and a reader takes at most {} MiB from a file of this size; write fewer rows, or \
+         shorter names",
+        bytes >> 20,
+        allowed >> 20
+    ))
+}
+
+/// What rows take of the limits of a row group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    /// Values in the column that has most.
+    values: u64,
+    /// Bytes of all strings, with their lengths.
+    strings: u64,
+    /// Bytes of the longest string.
+    longest: u64,
+}
+
+impl Load {
+    /// Of a row that has so many values in a column, and these strings in all.
+    pub fn of<'a>(values: usize, strings: impl Iterator<Item = &'a String>) -> Load {
+        // A list without elements is a value, too.
+        let load = Load { values: values.max(1) as u64, ..Load::default() };
+        strings.map(|text| text.len() as u64).fold(load, |load, bytes| Load {
+            strings: load.strings + bytes + size_of::<u32>() as u64,
+            longest: load.longest.max(bytes),
+            ..load
+        })
+    }
+
+    /// Of these rows and more.
+    pub fn and(self, more: Load) -> Load {
+        Load {
+            values: self.values + more.values,
+            strings: self.strings + more.strings,
+            longest: self.longest.max(more.longest),
+        }
+    }
+
+    /// Whether a reader takes a row group of these rows.
+    pub fn fits(self) -> bool {
+        self.values <= MAX_VALUES
+            && self.strings <= GROUP_STRING_BYTES
+            && self.values.saturating_mul(self.longest) <= GROUP_LONGEST_BYTES
+    }
+}
+
+/// All strings of a context.
+pub(super) fn strings_of(context: &Context) -> impl Iterator<Item = &String> {
+    let frames = context.frames.iter().flat_map(|f| [&f.module, &f.build_id, &f.symbol]);
+    [&context.executable, &context.comm, &context.entry].into_iter().chain(frames)
+}
 
 /// What remains of the memory that a table may take.
 pub(super) struct TableBudget {
@@ -42,7 +117,7 @@ pub(super) struct TableBudget {
 impl TableBudget {
     /// For a table read from `file_bytes` bytes.
     pub fn new(file_bytes: u64) -> TableBudget {
-        let allowed = TABLE_BYTES.max(file_bytes.saturating_mul(TABLE_BYTES_PER_BYTE));
+        let allowed = table_bytes(file_bytes);
         TableBudget { allowed, left: allowed }
     }
 
@@ -63,9 +138,12 @@ impl TableBudget {
 /// Refuses a context that no reader takes.
 pub(super) fn check_context(context: &Context) -> Result<(), String> {
     check_frames(context.frames.len())?;
-    let frames = context.frames.iter().flat_map(|f| [&f.module, &f.build_id, &f.symbol]);
-    let texts = [&context.executable, &context.comm, &context.entry].into_iter().chain(frames);
-    texts.map(|text| text.len() as u64).try_for_each(check_string)
+    strings_of(context).map(|text| text.len() as u64).try_for_each(check_string)?;
+    let load = context.load();
+    if load.fits() {
+        return Ok(());
+    }
+    Err(format!("names of {} bytes in a call path, expected at most {GROUP_STRING_BYTES}", load.strings))
 }
 
 /// Refuses a file that no reader takes.
@@ -85,18 +163,6 @@ fn check_string(bytes: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("a string of {bytes} bytes, expected at most {MAX_STRING_BYTES}"))
-}
-
-/// Memory of a context.
-pub(super) fn context_bytes(context: &Context) -> usize {
-    let texts = [&context.executable, &context.comm, &context.entry].map(String::len).iter().sum::<usize>();
-    let frame = |f: &Frame| size_of::<Frame>() + f.module.len() + f.build_id.len() + f.symbol.len();
-    size_of::<Context>() + texts + context.frames.iter().map(frame).sum::<usize>()
-}
-
-/// Memory of a file.
-pub(super) fn file_bytes(file: &File) -> usize {
-    size_of::<File>() + file.path.len()
 }
 
 /// Refuses a row group one of whose columns would take too much memory. `bytes` are the row group's; `is_read` says
@@ -360,7 +426,19 @@ mod tests {
     #[test]
     fn a_budget_grows_with_the_file() {
         let mut small = TableBudget::new(10);
-        assert!(small.take(256 << 20).is_ok() && small.take(1).unwrap_err().contains("256 MiB"));
+        assert!(small.take(512 << 20).is_ok() && small.take(1).unwrap_err().contains("512 MiB"));
         assert!(TableBudget::new(8 << 20).take(2 << 30).is_ok());
+        assert!(check_table(512 << 20, 10).is_ok() && check_table(1 << 30, 10).is_err());
+    }
+
+    #[test]
+    fn a_row_group_ends_before_it_is_too_much_for_a_reader() {
+        let row = |values, bytes| Load::of(values, std::iter::repeat_n(&"x".repeat(bytes), 1));
+        assert!(row(1, 64 << 10).fits() && row(0, 0).values == 1);
+        assert!(row(16 << 20, 24).fits() && !row(16 << 20, 25).fits());
+        assert!(row(16 << 20, 0).fits() && !row(16 << 20, 0).and(row(1, 0)).fits());
+        let long = row(1, 1 << 20);
+        assert!((1..23).fold(long, |all, _| all.and(long)).fits());
+        assert!(!(1..24).fold(long, |all, _| all.and(long)).fits());
     }
 }
