@@ -156,6 +156,21 @@ fn a_longer_version_of_a_segment_wins() {
     assert_eq!(read(&TraceReader::open(&path).unwrap()).unwrap(), small());
 }
 
+/// A full segment that cannot be written stays, and the next row comes on top of it.
+#[test]
+fn a_writer_whose_segments_cannot_be_written_says_so_each_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("d", 1000), false).unwrap();
+    writer.set_row_group_rows(1);
+    fs::remove_dir_all(partial(&path)).unwrap();
+    for id in 1..=3 {
+        let context = Context { id: ContextId(id), ..Context::default() };
+        let refused = writer.write_batch(&Batch { contexts: vec![context], ..Batch::default() });
+        assert!(matches!(refused.unwrap_err(), TraceError::Io { .. }));
+    }
+}
+
 #[test]
 fn flushing_without_news_writes_no_table() {
     let dir = tempfile::tempdir().unwrap();

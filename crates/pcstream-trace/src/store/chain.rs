@@ -53,7 +53,8 @@ impl<R: Row> Chain<R> {
 
     /// Rows until the open segment is full.
     pub(super) fn room(&self) -> usize {
-        self.limit - self.rows.len()
+        // A full segment that could not be written stays, and may get more rows.
+        self.limit.saturating_sub(self.rows.len())
     }
 
     /// Adds a row. A segment is a row group, so it ends early where a longer one would be too much for a reader.

@@ -121,8 +121,8 @@ impl TraceWriter {
         &mut self.meta
     }
 
-    /// Appends a batch. On an error nothing of the batch is counted, and the writer remains usable
-    /// for `flush` and `abandon`.
+    /// Appends a batch. Of a batch that breaks a rule nothing is taken. After an error of the disk a
+    /// part of it may be. Either way the writer remains usable for `flush` and `abandon`.
     pub fn write_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.check_batch(batch)?;
         self.totals.add_batch(batch);
