@@ -136,6 +136,24 @@ fn a_device_may_grow() {
     assert_eq!(read(&reader).unwrap().events, small().events);
 }
 
+/// A segment that changed on the disk gets no new checksum, by which it would look whole.
+#[test]
+fn a_damaged_segment_is_not_joined() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("d", 1000), false).unwrap();
+    writer.set_row_group_rows(60);
+    writer.write_batch(&small()).unwrap();
+    let segment = &segments(&partial(&path), "events")[1];
+    let mut bytes = fs::read(segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(segment, bytes).unwrap();
+    let refused = writer.finish(None).unwrap_err().to_string();
+    assert!(refused.starts_with(&segment.display().to_string()), "{refused}");
+    assert!(refused.contains("the bytes have changed since they were written"), "{refused}");
+}
+
 #[test]
 fn a_longer_version_of_a_segment_wins() {
     let dir = tempfile::tempdir().unwrap();

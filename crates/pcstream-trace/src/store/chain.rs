@@ -15,7 +15,7 @@ use parquet::file::writer::SerializedFileWriter;
 use super::dir::Dir;
 use super::encode::Row;
 use super::error::TraceError;
-use super::files::{SummedFile, segment_name};
+use super::files::{SummedFile, check_segment, segment_name};
 use super::limits::{Load, check_table};
 use crate::meta::FileSums;
 
@@ -172,6 +172,8 @@ fn concatenate<'r, R: Row + 'r>(
         SerializedFileWriter::new(file, schema.root_schema_ptr(), Arc::new(R::TABLE.properties()))?;
     for segment in segments {
         let bytes = dir.read(segment)?;
+        // What changed on the disk since must not get a checksum as if it were good.
+        check_segment(&dir.path().join(segment), &bytes).map_err(|e| ParquetError::External(Box::new(e)))?;
         append_row_groups(&mut writer, Bytes::from(bytes))?;
     }
     for rows in groups {
@@ -204,11 +206,15 @@ fn append_row_groups(
 }
 
 fn parquet_error(action: &'static str, path: &Path, error: ParquetError) -> TraceError {
+    let io = |source| TraceError::io(action, path, source);
     match error {
-        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-            Ok(source) => TraceError::io(action, path, *source),
-            Err(source) => TraceError::io(action, path, std::io::Error::other(source)),
+        ParquetError::External(source) => match source.downcast::<TraceError>() {
+            Ok(error) => *error,
+            Err(source) => match source.downcast::<std::io::Error>() {
+                Ok(source) => io(*source),
+                Err(source) => io(std::io::Error::other(source)),
+            },
         },
-        other => TraceError::io(action, path, std::io::Error::other(other)),
+        other => io(std::io::Error::other(other)),
     }
 }

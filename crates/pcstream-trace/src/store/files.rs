@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -42,6 +43,24 @@ pub(super) fn beside(target: &Path, suffix: &str) -> PathBuf {
 /// tell a torn segment from a whole one.
 pub(super) fn segment_name(table: &str, index: usize, bytes: &[u8]) -> String {
     format!("{table}-{index:06}-{:016x}.parquet", XxHash3_64::oneshot(bytes))
+}
+
+/// Compares the bytes of a segment with the checksum in its name.
+pub(super) fn check_segment(path: &Path, bytes: &[u8]) -> Result<(), TraceError> {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let expected = parse_segment_name(name).map_or("", |(_, _, sum)| sum);
+    let found = format!("{:016x}", XxHash3_64::oneshot(bytes));
+    if found == expected {
+        return Ok(());
+    }
+    Err(changed(path, 0..bytes.len() as u64, &found, expected))
+}
+
+fn changed(path: &Path, bytes: Range<u64>, found: &str, expected: &str) -> TraceError {
+    let place = format!("bytes {} to {}", bytes.start, bytes.end);
+    let problem =
+        format!("checksum {found}, expected {expected}: the bytes have changed since they were written");
+    TraceError::corrupt(path, place, problem)
 }
 
 /// Splits a segment's file name into table, index and checksum.
@@ -237,15 +256,8 @@ impl CheckedFile {
             let found = format!("{:016x}", XxHash3_64::oneshot(block));
             let expected = &sums.xxh3[first + i];
             if found != *expected {
-                let place = format!(
-                    "bytes {} to {}",
-                    from + (i * step) as u64,
-                    from + (i * step + block.len()) as u64
-                );
-                let problem = format!(
-                    "checksum {found}, expected {expected}: the bytes have changed since they were written"
-                );
-                return Err(TraceError::corrupt(&self.path, place, problem));
+                let start = from + (i * step) as u64;
+                return Err(changed(&self.path, start..start + block.len() as u64, &found, expected));
             }
         }
         Ok(())
