@@ -50,6 +50,9 @@ pub enum TraceError {
     /// The writer's target is taken.
     #[error("{}: exists already; choose another name, or replace it with --force", .0.display())]
     Exists(PathBuf),
+    /// A finished trace that is still where it was written.
+    #[error("{}: holds a complete trace, whose recorder ended while it gave the trace its name; rename it to keep it, or remove it", .0.display())]
+    Unnamed(PathBuf),
     /// A recorder is at work on it.
     #[error("{}: is being written by another process; wait until it ends, or stop it", .0.display())]
     InUse(PathBuf),

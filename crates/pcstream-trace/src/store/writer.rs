@@ -12,7 +12,7 @@ use super::chain::Chain;
 use super::check::EventCheck;
 use super::dir::{Dir, Parent};
 use super::error::TraceError;
-use super::files::{beside, partial_path};
+use super::files::partial_path;
 use super::limits::{check_context, check_file};
 use crate::event::Event;
 use crate::ids::{ContextId, Signature};
@@ -52,7 +52,8 @@ pub struct TraceWriter {
 impl TraceWriter {
     /// Begins a trace that will be at `target` once finished. `meta` may still change until then
     /// (`meta_mut`); the writer itself sets its version, id, totals, checksums and `complete`.
-    /// `overwrite` allows to replace an existing trace, whole or partial, and nothing else.
+    /// `overwrite` allows to replace an existing trace, whole or partial, and nothing else. A partial
+    /// one that is complete, and lacks its name only, is never replaced.
     pub fn create(target: impl AsRef<Path>, meta: Meta, overwrite: bool) -> Result<TraceWriter, TraceError> {
         let target = target.as_ref().to_owned();
         meta.check().map_err(|problem| TraceError::Meta { path: target.clone(), problem })?;
@@ -69,6 +70,9 @@ impl TraceWriter {
             old.lock(true)?;
             if !overwrite {
                 return Err(TraceError::Exists(partial));
+            }
+            if old.is_complete() {
+                return Err(TraceError::Unnamed(partial));
             }
             parent.remove(&old)?;
         }
@@ -273,12 +277,9 @@ impl TraceWriter {
         if !self.overwrite {
             return Err(TraceError::Exists(self.target.clone()));
         }
-        // Before the old trace is moved away.
-        self.parent.check(&self.dir)?;
         let mut old = self.parent.open(&self.target)?;
         old.trace_files()?;
-        self.parent.rename(&mut old, &beside(&self.target, ".replaced"))?;
-        self.parent.rename(&mut self.dir, &self.target)?;
+        self.parent.exchange(&mut self.dir, &mut old)?;
         self.parent.remove(&old)
     }
 
