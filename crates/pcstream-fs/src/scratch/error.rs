@@ -186,6 +186,15 @@ pub enum ScratchError {
         /// The directory.
         dir: PathBuf,
     },
+    /// Nothing that is mounted here shows the file system: other mounts cover it.
+    #[error(
+        "{dir}: another mount covers the place where its file system is mounted: give a directory of it that can be seen, or \
+         mount it at another place, too: mount -o nosuid,nodev DEVICE DIR"
+    )]
+    Covered {
+        /// The directory or device.
+        dir: PathBuf,
+    },
     /// The file system has blocks that are smaller than the page of a trace.
     #[error("{dir}: {fs} has blocks of {block_bytes} bytes; {PAGE_BYTES} are needed: mkfs.{fs} {option}")]
     SmallBlocks {

@@ -118,23 +118,27 @@ pub struct ExistingFs {
 impl ExistingFs {
     /// Finds the file system of `dir`: a directory, or a block device that is mounted.
     ///
-    /// Errors: no such directory, one of another mount namespace, a device that is not mounted, or a file system other than
-    /// ext4 and XFS with blocks of at least a page on a block device.
+    /// Errors: no such directory, one of another mount namespace, a device that is not mounted or whose mounts are covered by
+    /// others, or a file system other than ext4 and XFS with blocks of at least a page on a block device.
     pub fn of(dir: &Path) -> Result<ExistingFs, ScratchError> {
         let about = fs::metadata(dir).doing(|| format!("open {}", dir.display()))?;
         let mounts = read_mounts()?;
-        let path = if about.file_type().is_block_device() {
-            mount_of_device(&mounts, DeviceNumber::from_stat(about.rdev())).ok_or_else(|| {
-                expected(dir, "a directory or a device that is mounted in this mount namespace")
-            })?
+        let covered = || ScratchError::Covered { dir: dir.into() };
+        let (path, number) = if about.file_type().is_block_device() {
+            let number = DeviceNumber::from_stat(about.rdev());
+            if mount_of_device(&mounts, number).is_none() {
+                return Err(expected(
+                    dir,
+                    "a directory or a device that is mounted in this mount namespace",
+                ));
+            }
+            (visible_mount_of(&mounts, number).ok_or_else(covered)?, number)
         } else if !about.is_dir() {
             return Err(expected(dir, "a directory or a block device"));
         } else {
-            path_here(dir, &about)?
+            (path_here(dir, &about)?, DeviceNumber::from_stat(about.dev()))
         };
-        let mount = mount_of(&mounts, &path)
-            .ok_or_else(|| io::Error::other("no mount in /proc/self/mountinfo holds it"))
-            .doing(|| format!("find the file system of {}", dir.display()))?;
+        let mount = mount_of(&mounts, &path, number).ok_or_else(covered)?;
         let Ok(kind) = mount.fs_type.parse::<FsKind>() else {
             return Err(ScratchError::Unsupported {
                 dir: dir.into(),
@@ -189,12 +193,26 @@ pub(super) fn read_mounts() -> Result<Vec<Mount>, ScratchError> {
 }
 
 /// The mount that a canonical path is seen through: the deepest mount point above it, and of several on
-/// the same point the last, which hides the others.
-fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    mounts
-        .iter()
-        .filter(|m| path.starts_with(&m.mount_point))
-        .max_by_key(|m| m.mount_point.components().count())
+/// the same point the last, which hides the others. A mount further up may have come later and cover all of
+/// them, and so only those of the path's own file system, which is on `device`, count. A type that is not known here may have
+/// files on other devices than its mounts (btrfs): that of the deepest mount is then the answer.
+fn mount_of<'a>(mounts: &'a [Mount], path: &Path, device: DeviceNumber) -> Option<&'a Mount> {
+    let above = || mounts.iter().filter(|m| path.starts_with(&m.mount_point));
+    let depth = |m: &&Mount| m.mount_point.components().count();
+    let unknown = |m: &&Mount| m.fs_type.parse::<FsKind>().is_err();
+    above()
+        .filter(|m| m.device == device)
+        .max_by_key(depth)
+        .or_else(|| above().max_by_key(depth).filter(unknown))
+}
+
+/// A directory where a device is mounted, and where no other mount hides it.
+fn visible_mount_of(mounts: &[Mount], number: DeviceNumber) -> Option<PathBuf> {
+    let is_seen = |point: &Path| {
+        fs::metadata(point).is_ok_and(|seen| seen.is_dir() && DeviceNumber::from_stat(seen.dev()) == number)
+    };
+    let mut points = mounts.iter().filter(|m| m.device == number).map(|m| &m.mount_point);
+    points.find(|point| is_seen(point)).cloned()
 }
 
 /// What is mounted on exactly this point, the topmost first.
@@ -356,12 +374,36 @@ mod tests {
     #[test]
     fn a_path_belongs_to_the_deepest_and_topmost_mount() {
         let mounts = mounts::parse(MOUNTINFO);
-        let minor = |path: &str| mount_of(&mounts, Path::new(path)).unwrap().device.minor;
-        assert_eq!(minor("/mnt/my disk\\x/a/b"), 3);
-        assert_eq!(minor("/srv/data"), 4, "the later mount hides the tmpfs");
-        assert_eq!(minor("/srv/database"), 0, "not below /srv/data");
+        let on = |path: &str, major, minor| {
+            mount_of(&mounts, Path::new(path), DeviceNumber { major, minor }).map(|m| m.device.minor)
+        };
+        assert_eq!(on("/mnt/my disk\\x/a/b", 253, 3), Some(3));
+        assert_eq!(on("/srv/data", 253, 4), Some(4), "the later mount hides the tmpfs");
+        assert_eq!(on("/srv/database", 254, 0), Some(0), "not below /srv/data");
         assert_eq!(mounted_at(&mounts, Path::new("/srv/data")).unwrap().fs_type, "xfs");
         assert_eq!(mounted_at(&mounts, Path::new("/srv")), None);
+    }
+
+    #[test]
+    fn a_mount_that_another_one_covers_holds_no_path() {
+        // /a/b was mounted, then another file system over /a, which has a directory b of its own.
+        let text = b"1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 8:2 / /a/b rw - xfs /dev/b rw\n\
+            3 1 8:3 / /a rw - ext4 /dev/c rw\n4 1 0:40 / /d rw - btrfs /dev/d rw";
+        let mounts = mounts::parse(text);
+        let on = |path: &str, major, minor| {
+            mount_of(&mounts, Path::new(path), DeviceNumber { major, minor }).map(|m| m.mount_point.to_str().unwrap())
+        };
+        assert_eq!(on("/a/b/x", 8, 3), Some("/a"));
+        assert_eq!(on("/a/b/x", 8, 2), Some("/a/b"));
+        assert_eq!(on("/a/b/x", 8, 9), None, "none of the mounts is the path's");
+        assert_eq!(on("/d/x", 0, 41), Some("/d"), "its type is named when it is refused");
+        // A device is where it can be seen, not on a file or below another mount.
+        let proc = fs::metadata("/proc").unwrap().dev();
+        let number = DeviceNumber::from_stat(proc);
+        let at = |point: &str| Mount { device: number, mount_point: point.into(), ..mounts[0].clone() };
+        assert_eq!(visible_mount_of(&[at("/etc")], number), None);
+        let several = [at("/etc"), at("/proc/self/status"), at("/proc")];
+        assert_eq!(visible_mount_of(&several, number).as_deref(), Some(Path::new("/proc")));
     }
 
     #[test]
