@@ -110,7 +110,8 @@ fn kernel_records() {
         let limits = Limits { depth: 12, scan_depth: 5, fall_back: true };
         let mut joiner = Joiner::new(1_000, limits, Order::Hash);
         let journal = StaticRange { start: Lba(100), pages: 50, kind: Kind::Journal };
-        joiner.begin(Layout::new(FsKind::Ext4, vec![journal], vec![PageRange { start: Lba(0), pages: 200 }]));
+        let used = PageRange { start: Lba(0), pages: 200 };
+        joiner.begin(Layout::new(FsKind::Ext4, vec![journal], vec![used]).expect("nothing overlaps"));
         let (mut contexts, mut files, mut last_ns) = (0, 0, 0);
         for record in records(bytes) {
             let Ok(record) = Record::parse(&record) else { continue };

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pcstream_fs::layout::{ext4, xfs};
+use pcstream_fs::layout::{Layout, ext4, xfs};
+use pcstream_fs::scratch::FsKind;
 use pcstream_fuzz::fuzz;
 use pcstream_placement::pcstream::averaging::Averaging;
 use pcstream_placement::pcstream::key::KeySource;
@@ -171,10 +172,27 @@ fn saved_tables() {
     );
 }
 
+/// An ext4 that is short enough to be mutated as a whole: superblock and descriptors, then the inodes.
+fn short_ext4() -> Vec<u8> {
+    const BLOCK: usize = 4096;
+    const INODES: usize = 37;
+    let whole = std::fs::read(corpus("layouts").join("ext4")).expect("it is a seed");
+    let mut short = [&whole[..2 * BLOCK], &whole[INODES * BLOCK..]].concat();
+    assert_eq!(short[BLOCK + 8], INODES as u8, "block of the inodes");
+    short[BLOCK + 8] = 2;
+    let read = |at: u64, into: &mut [u8]| {
+        into.copy_from_slice(&short[at as usize..][..into.len()]);
+        Ok(())
+    };
+    let superblock = ext4::Superblock::read(&read).expect("it is one");
+    assert!(superblock.journal(&read).is_ok_and(|journal| !journal.is_empty()));
+    short
+}
+
 /// The first bytes of a device: the superblock, and from there the journal.
 #[test]
 fn layouts() {
-    fuzz(&corpus("layouts"), vec![vec![0; 4096]], |bytes| {
+    fuzz(&corpus("layouts"), vec![vec![0; 4096], short_ext4()], |bytes| {
         let read = |at: u64, into: &mut [u8]| {
             let at = usize::try_from(at).unwrap_or(usize::MAX);
             let from = bytes.get(at..).and_then(|rest| rest.get(..into.len()));
@@ -182,10 +200,11 @@ fn layouts() {
             Ok(())
         };
         if let Ok(superblock) = ext4::Superblock::read(&read) {
-            drop(superblock.journal(&read));
+            let journal = superblock.journal(&read).unwrap_or_default();
+            drop(Layout::new(FsKind::Ext4, journal, Vec::new()));
         }
         if let Some(Ok(superblock)) = bytes.first_chunk().map(xfs::Superblock::parse) {
-            drop(superblock.static_ranges());
+            drop(Layout::new(FsKind::Xfs, superblock.static_ranges(), Vec::new()));
         }
         xfs::kind_of_verifier(bytes);
         if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {

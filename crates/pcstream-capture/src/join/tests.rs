@@ -13,7 +13,7 @@ fn joiner() -> Joiner {
     let journal = StaticRange { start: Lba(100), pages: 50, kind: Kind::Journal };
     let used = PageRange { start: Lba(0), pages: 200 };
     let mut joiner = Joiner::new(1_000, LIMITS, Order::Hash);
-    joiner.begin(Layout::new(FsKind::Ext4, vec![journal], vec![used]));
+    joiner.begin(Layout::new(FsKind::Ext4, vec![journal], vec![used]).unwrap());
     joiner
 }
 
@@ -32,7 +32,7 @@ fn nothing_is_an_event_before_the_capture_begins() {
     join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
     join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 9)));
     assert_eq!((join.drain().events.len(), join.counts()), (0, JoinCounts::default()));
-    join.begin(Layout::new(FsKind::Ext4, Vec::new(), Vec::new()));
+    join.begin(Layout::new(FsKind::Ext4, Vec::new(), Vec::new()).unwrap());
     join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 9)));
     assert_eq!(join.drain().events[0].context, ContextId(1), "but names are known from before");
 }

@@ -50,6 +50,54 @@ const EXTENT_DEPTH_MAX: u16 = 5;
 /// jbd2 takes at most 2^32 blocks; a journal of 64 GiB is already absurd (mke2fs allows 40 GB).
 const JOURNAL_BLOCKS_MAX: u64 = 1 << 24;
 
+/// Blocks of the tree or map that says where the journal is: even of one block an extent, 2^24 blocks have fewer.
+const JOURNAL_NODES_MAX: u32 = 1 << 16;
+/// Pieces of the journal; it is made in a few.
+const JOURNAL_RUNS_MAX: usize = 1 << 16;
+
+/// What was found of the journal, and what may still come: whoever made the file system chose its bytes.
+struct Walk<'a> {
+    read: ReadAt<'a>,
+    /// Blocks of the journal that are still to come.
+    left: u64,
+    /// Blocks that may still be read to find them.
+    nodes: u32,
+    /// (block, blocks) in order.
+    runs: Vec<(u64, u64)>,
+}
+
+impl Walk<'_> {
+    /// Reads a block of the tree or map.
+    fn node(&mut self, at: u64, block_bytes: u64) -> Result<Vec<u8>, SuperblockError> {
+        let field = "blocks that say where the journal is";
+        self.nodes = self.nodes.checked_sub(1).ok_or(SuperblockError::Field {
+            field,
+            value: u64::from(JOURNAL_NODES_MAX) + 1,
+            expected: "at most 2^16",
+        })?;
+        let mut block = vec![0; block_bytes as usize];
+        read_bytes(self.read, at, &mut block)?;
+        Ok(block)
+    }
+
+    /// Takes blocks of the journal, as far as its size goes.
+    fn take(&mut self, start: u64, blocks: u64) -> Result<(), SuperblockError> {
+        let blocks = blocks.min(self.left);
+        self.left -= blocks;
+        let is_full = self.runs.len() == JOURNAL_RUNS_MAX;
+        match self.runs.last_mut() {
+            _ if blocks == 0 => {}
+            Some((last, length)) if *last + *length == start => *length += blocks,
+            _ if is_full => {
+                let (field, value) = ("pieces of the journal", JOURNAL_RUNS_MAX as u64 + 1);
+                return Err(SuperblockError::Field { field, value, expected: "at most 2^16" });
+            }
+            _ => self.runs.push((start, blocks)),
+        }
+        Ok(())
+    }
+}
+
 /// What is needed to find the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -137,14 +185,13 @@ impl Superblock {
                 expected: "at most 2^24",
             });
         }
-        let mut runs = Vec::new();
+        let mut walk = Walk { read, left: blocks, nodes: JOURNAL_NODES_MAX, runs: Vec::new() };
         if le32(&inode, 0x20) & INODE_FLAG_EXTENTS != 0 {
-            self.walk_extents(read, root, EXTENT_DEPTH_MAX + 1, &mut runs)?;
+            self.walk_extents(root, EXTENT_DEPTH_MAX + 1, &mut walk)?;
         } else {
-            let mut left = blocks;
             for (i, pointer) in root.chunks_exact(4).enumerate() {
                 let height = i.saturating_sub(DIRECT_BLOCKS - 1);
-                self.walk_block_map(read, le32(pointer, 0), height, &mut left, &mut runs)?;
+                self.walk_block_map(le32(pointer, 0), height, &mut walk)?;
             }
         }
         let pages_per_block = self.block_bytes / PAGE_BYTES;
@@ -153,17 +200,11 @@ impl Superblock {
             pages: blocks * pages_per_block,
             kind: Kind::Journal,
         };
-        Ok(runs.into_iter().map(range).collect())
+        Ok(walk.runs.into_iter().map(range).collect())
     }
 
-    /// Collects (block, blocks) below a node of an extent tree. Each level must be one less deep.
-    fn walk_extents(
-        &self,
-        read: ReadAt<'_>,
-        node: &[u8],
-        above: u16,
-        runs: &mut Vec<(u64, u64)>,
-    ) -> Result<(), SuperblockError> {
+    /// Collects what is below a node of an extent tree. Each level must be one less deep.
+    fn walk_extents(&self, node: &[u8], above: u16, walk: &mut Walk<'_>) -> Result<(), SuperblockError> {
         let field = |field, value, expected| Err(SuperblockError::Field { field, value, expected });
         let (magic, entries, depth) = (le16(node, 0), le16(node, 2), le16(node, 6));
         if magic != EXTENT_MAGIC {
@@ -176,11 +217,13 @@ impl Superblock {
             return field("eh_entries of the journal", entries.into(), "what the node has room for");
         }
         for entry in node[12..].chunks_exact(12).take(entries.into()) {
+            if walk.left == 0 {
+                break;
+            }
             if depth > 0 {
                 let child = u64::from(le16(entry, 8)) << 32 | u64::from(le32(entry, 4));
-                let mut block = vec![0; self.block_bytes as usize];
-                read_bytes(read, self.byte_of(child, "ei_leaf of the journal")?, &mut block)?;
-                self.walk_extents(read, &block, depth, runs)?;
+                let block = walk.node(self.byte_of(child, "ei_leaf of the journal")?, self.block_bytes)?;
+                self.walk_extents(&block, depth, walk)?;
                 continue;
             }
             let length = u64::from(le16(entry, 4));
@@ -188,40 +231,28 @@ impl Superblock {
             let start = u64::from(le16(entry, 6)) << 32 | u64::from(le32(entry, 8));
             if blocks > 0 {
                 self.byte_of(start + blocks - 1, "ee_start of the journal")?;
-                runs.push((start, blocks));
+                walk.take(start, blocks)?;
             }
         }
         Ok(())
     }
 
-    /// Collects (block, blocks) below a pointer of a block map; `height` 0 is a data block. `left` counts the
-    /// file's blocks that are still to come, so that a damaged map ends.
+    /// Collects what is below a pointer of a block map; `height` 0 is a data block.
     fn walk_block_map(
         &self,
-        read: ReadAt<'_>,
         pointer: u32,
         height: usize,
-        left: &mut u64,
-        runs: &mut Vec<(u64, u64)>,
+        walk: &mut Walk<'_>,
     ) -> Result<(), SuperblockError> {
-        if pointer == 0 || *left == 0 {
+        if pointer == 0 || walk.left == 0 {
             return Ok(());
         }
         let at = self.byte_of(pointer.into(), "block pointer of the journal")?;
         if height == 0 {
-            *left -= 1;
-            match runs.last_mut() {
-                Some((start, blocks)) if *start + *blocks == u64::from(pointer) => *blocks += 1,
-                _ => runs.push((pointer.into(), 1)),
-            }
-            return Ok(());
+            return walk.take(pointer.into(), 1);
         }
-        let mut block = vec![0; self.block_bytes as usize];
-        read_bytes(read, at, &mut block)?;
-        for child in block.chunks_exact(4) {
-            self.walk_block_map(read, le32(child, 0), height - 1, left, runs)?;
-        }
-        Ok(())
+        let block = walk.node(at, self.block_bytes)?;
+        block.chunks_exact(4).try_for_each(|child| self.walk_block_map(le32(child, 0), height - 1, walk))
     }
 
     fn byte_of(&self, block: u64, field: &'static str) -> Result<u64, SuperblockError> {
@@ -437,6 +468,30 @@ mod tests {
         root.extend([0; 8]);
         let map = image(false, &root, 16, &[(9, pointers(32, 6))]);
         assert_eq!(journal_of(&map).unwrap(), [(20, 16)], "what lies beyond the size is not the journal");
+    }
+
+    /// Whoever made the file system must not make the reader read or keep without end.
+    #[test]
+    fn a_tree_is_not_followed_beyond_the_journal() {
+        let flat = extent_node(0, &[leaf(0, 8, 20), leaf(8, 8, 40), leaf(16, 8, 20)]);
+        assert_eq!(journal_of(&image(true, &flat, 12, &[])).unwrap(), [(20, 8), (40, 4)]);
+        // Five levels, each node full of pointers to the next; the leaves have an extent of no length.
+        let full = |depth, child: u8| {
+            let mut node = extent_node(depth, &vec![index(0, child); 340]);
+            node.resize(BLOCK, 0);
+            node
+        };
+        let empty = extent_node(0, &[leaf(0, 0, 20)]);
+        let blocks = [(10, full(3, 11)), (11, full(2, 12)), (12, full(1, 13)), (13, empty)];
+        let root = extent_node(4, &[index(0, 10)]);
+        let error = journal_of(&image(true, &root, 8, &blocks)).unwrap_err().to_string();
+        assert!(error.contains("blocks that say where the journal is"), "{error}");
+        // Single blocks, each far from the one before.
+        let read = |_: u64, _: &mut [u8]| Ok(());
+        let mut walk = Walk { read: &read, left: 1 << 24, nodes: 0, runs: Vec::new() };
+        let taken = (0..1 << 24).try_for_each(|i| walk.take(i * 2, 1));
+        assert!(taken.unwrap_err().to_string().contains("pieces of the journal"));
+        assert_eq!(walk.runs.len(), JOURNAL_RUNS_MAX);
     }
 
     #[test]

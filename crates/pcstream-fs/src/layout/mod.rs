@@ -93,7 +93,23 @@ pub enum LayoutError {
         /// What is wrong with it.
         source: SuperblockError,
     },
+    /// So do the places of its metadata.
+    #[error("{device}: {source}")]
+    Overlap {
+        /// The device read.
+        device: PathBuf,
+        /// Which ones.
+        source: Overlap,
+    },
 }
+
+/// Two fixed places are in one: what the file system says of itself is wrong.
+#[derive(Debug, Error)]
+#[error(
+    "{} pages from {} on are {:?}, and {} pages from {} on are {:?}: they overlap; check the file system (fsck)",
+    .0.pages, .0.start, .0.kind, .1.pages, .1.start, .1.kind
+)]
+pub struct Overlap(StaticRange, StaticRange);
 
 /// What is wrong with a superblock, or with metadata reached from it.
 #[derive(Debug, Error)]
@@ -200,20 +216,27 @@ impl Layout {
         let node = open(&device.path)?;
         let fixed = fixed_places(fs, &root, &map, &|at, bytes| node.read_exact_at(bytes, at))
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
-        let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages));
+        let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages))
+            .map_err(|source| LayoutError::Overlap { device: device.path.clone(), source })?;
         Ok(Layout { journal_elsewhere: fixed.journal_elsewhere, ..layout })
     }
 
     /// A layout from its parts, in any order; adjacent ranges of a kind are joined.
     ///
-    /// Panics if static ranges overlap.
-    pub fn new(fs: FsKind, mut ranges: Vec<StaticRange>, mut allocated: Vec<PageRange>) -> Layout {
+    /// Errors: static ranges overlap.
+    pub fn new(
+        fs: FsKind,
+        mut ranges: Vec<StaticRange>,
+        mut allocated: Vec<PageRange>,
+    ) -> Result<Layout, Overlap> {
         ranges.retain(|r| r.pages > 0);
         ranges.sort_by_key(|r| r.start);
+        let end = |r: &StaticRange| r.start.0 + r.pages;
+        if let Some(pair) = ranges.windows(2).find(|pair| end(&pair[0]) > pair[1].start.0) {
+            return Err(Overlap(pair[0], pair[1]));
+        }
         ranges.dedup_by(|next, previous| {
-            let end = previous.start.0 + previous.pages;
-            assert!(end <= next.start.0, "{previous:?} and {next:?} overlap");
-            let joined = end == next.start.0 && previous.kind == next.kind;
+            let joined = end(previous) == next.start.0 && previous.kind == next.kind;
             if joined {
                 previous.pages += next.pages;
             }
@@ -221,7 +244,7 @@ impl Layout {
         });
         allocated.sort_by_key(|r| r.start);
         merge(&mut allocated);
-        Layout { fs: Some(fs), ranges, allocated, journal_elsewhere: false }
+        Ok(Layout { fs: Some(fs), ranges, allocated, journal_elsewhere: false })
     }
 
     /// Of a device without a file system: it has no metadata, and what it holds is not known.
@@ -400,7 +423,8 @@ mod tests {
             fs_range(30, 1, Owner::Unknown),
         ];
         let range = |start, pages| PageRange { start: Lba(start), pages };
-        let allocated = |pages| Layout::new(FsKind::Xfs, Vec::new(), allocated_of(&map, pages)).allocated;
+        let allocated =
+            |pages| Layout::new(FsKind::Xfs, Vec::new(), allocated_of(&map, pages)).unwrap().allocated;
         assert_eq!(allocated(100), [range(0, 6), range(16, 8), range(30, 1)]);
         assert_eq!(allocated(20), [range(0, 6), range(16, 4)]);
     }
@@ -413,7 +437,7 @@ mod tests {
             static_range(1, 3, Kind::Bitmap),
             static_range(4, 6, Kind::Bitmap),
         ];
-        let layout = Layout::new(FsKind::Ext4, ranges, Vec::new());
+        let layout = Layout::new(FsKind::Ext4, ranges, Vec::new()).unwrap();
         assert_eq!(layout.static_ranges().len(), 3, "adjacent ranges of a kind are joined");
         let expected = [
             (0, Some(Kind::OtherMetadata)),
@@ -434,7 +458,8 @@ mod tests {
     #[test]
     fn the_place_goes_before_the_contents() {
         // A directory block, logged: in the journal it is journal.
-        let layout = Layout::new(FsKind::Ext4, vec![static_range(100, 50, Kind::Journal)], Vec::new());
+        let layout =
+            Layout::new(FsKind::Ext4, vec![static_range(100, 50, Kind::Journal)], Vec::new()).unwrap();
         let mut tail = [0; 12];
         (tail[4], tail[7]) = (12, 0xDE);
         let hint = MetadataHint::Block { head: [0; 16], tail };
@@ -444,9 +469,12 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "overlap")]
-    fn overlapping_static_ranges_are_a_bug() {
+    fn overlapping_static_ranges_are_refused() {
         let ranges = vec![static_range(0, 5, Kind::Journal), static_range(4, 2, Kind::Inode)];
-        Layout::new(FsKind::Ext4, ranges, Vec::new());
+        let error = Layout::new(FsKind::Ext4, ranges, Vec::new()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("5 pages from 0 on are Journal, and 2 pages from 4 on are Inode"),
+            "{error}"
+        );
     }
 }

@@ -127,10 +127,7 @@ impl ExistingFs {
         let (path, number) = if about.file_type().is_block_device() {
             let number = DeviceNumber::from_stat(about.rdev());
             if mount_of_device(&mounts, number).is_none() {
-                return Err(expected(
-                    dir,
-                    "a directory or a device that is mounted in this mount namespace",
-                ));
+                return Err(expected(dir, "a directory or a device that is mounted in this mount namespace"));
             }
             (visible_mount_of(&mounts, number).ok_or_else(covered)?, number)
         } else if !about.is_dir() {
@@ -391,7 +388,8 @@ mod tests {
             3 1 8:3 / /a rw - ext4 /dev/c rw\n4 1 0:40 / /d rw - btrfs /dev/d rw";
         let mounts = mounts::parse(text);
         let on = |path: &str, major, minor| {
-            mount_of(&mounts, Path::new(path), DeviceNumber { major, minor }).map(|m| m.mount_point.to_str().unwrap())
+            mount_of(&mounts, Path::new(path), DeviceNumber { major, minor })
+                .map(|m| m.mount_point.to_str().unwrap())
         };
         assert_eq!(on("/a/b/x", 8, 3), Some("/a"));
         assert_eq!(on("/a/b/x", 8, 2), Some("/a/b"));
