@@ -1,22 +1,27 @@
 //! Whether anybody uses a device, as its server must know before it takes the device away.
 //!
-//! Idea: the kernel lets nobody open a node exclusively that is mounted, or a part of something. So what can be opened is not in use,
-//! and is nobody else's as long as it stays open.
+//! Idea: the kernel lets nobody open a node exclusively that is mounted, or a part of something. So what can be opened so is neither,
+//! and nobody can mount it as long as it stays open. A program that reads and writes the node itself need not open it exclusively,
+//! so it is looked for among the open files of all processes.
 //!
 //! Invariant: what is not known counts as in use.
+//!
+//! Known weaknesses: not found is a program that has a partition of the device open, or the device in a ring (io_uring) or a thread
+//! with files of its own, and one that opens it after it was looked for: its requests fail. Nor is a loop device on it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirEntry, File, OpenOptions};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{major, minor};
+use pcstream_system::process;
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, minor, statx};
 
 /// What is known of it.
 #[derive(Debug)]
 pub(crate) enum InUse {
-    /// Nobody uses it, nor can as long as this is kept.
+    /// It is not mounted, nor can it be as long as this is kept. No process had it open.
     No(File),
-    /// It is mounted, or a part of something.
+    /// It is mounted, a part of something, or open.
     Yes,
     /// Why it is not known.
     Unknown(String),
@@ -35,10 +40,15 @@ impl InUse {
         match opened.and_then(|file| Ok((file.metadata()?, file))) {
             Ok((found, file)) => {
                 let found_number = format!("{}:{}", major(found.rdev()), minor(found.rdev()));
-                if found.file_type().is_block_device() && found_number == own.trim() {
-                    return InUse::No(file);
+                if !found.file_type().is_block_device() || found_number != own.trim() {
+                    return InUse::Unknown(format!("{} is not the device {}", node.display(), own.trim()));
                 }
-                InUse::Unknown(format!("{} is not the device {}", node.display(), own.trim()))
+                // The file that was opened here is this process's own.
+                let mut others = process::all().into_iter().filter(|pid| *pid != std::process::id());
+                match others.any(|pid| has_open(pid, FileType::BlockDevice, found.rdev())) {
+                    true => InUse::Yes,
+                    false => InUse::No(file),
+                }
             }
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => InUse::Yes,
             Err(error) => unknown(node, error),
@@ -46,9 +56,34 @@ impl InUse {
     }
 }
 
+/// Whether a process has a device node of this kind and number open. No file system is contacted, so one that hangs does not
+/// hang this.
+fn has_open(pid: u32, kind: FileType, number: u64) -> bool {
+    let mut open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_it = |entry: DirEntry| {
+        let found = statx(CWD, entry.path(), AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE);
+        found.is_ok_and(|found| {
+            FileType::from_raw_mode(found.stx_mode.into()) == kind
+                && (found.stx_rdev_major, found.stx_rdev_minor) == (major(number), minor(number))
+        })
+    };
+    open.any(is_it)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_that_a_process_has_open_is_found() {
+        let zero = File::open("/dev/zero").expect("it is there");
+        let number = zero.metadata().expect("it can be looked at").rdev();
+        let own = std::process::id();
+        assert!(has_open(own, FileType::CharacterDevice, number));
+        assert!(!has_open(own, FileType::BlockDevice, number), "it is another device");
+        assert!(!has_open(own, FileType::CharacterDevice, rustix::fs::makedev(250, 250)));
+        assert!(!has_open(0, FileType::CharacterDevice, number), "there is no such process");
+    }
 
     #[test]
     fn a_device_whose_node_is_gone_or_another_is_not_known_to_be_free() {

@@ -84,7 +84,7 @@ fn said(event: Event) -> String {
         Event::Attached(process) => format!("process {process} gives writes their streams"),
         Event::Detached => "nobody gives streams any more: writes go on without".to_owned(),
         Event::InUse => {
-            "the device is mounted, or in use: it is served until it is not; unmount it".to_owned()
+            "the device is mounted, or open: it is served until it is not; unmount it, and end what has it open".to_owned()
         }
         Event::Unknown(why) => format!(
             "cannot tell whether the device is in use, so it is served on: {why}; give its node its name and owner (root) back"
