@@ -70,6 +70,16 @@ impl Buffer {
         }
     }
 
+    /// Forgets all pages and streams. Its memory stays: what is locked must not be taken anew while the device serves.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.head = 0;
+        self.last.clear();
+        self.waiting.clear();
+        self.early.fill(NONE);
+        self.left.clear();
+    }
+
     /// Whether nothing more fits.
     pub fn is_full(&self) -> bool {
         self.entries.len() == self.capacity
@@ -250,6 +260,28 @@ mod tests {
         assert!(buffer.run(false).is_none());
         buffer.assign(page(1), StreamId(6));
         assert_eq!(buffer.run(false).expect("assigned").0.stream, Some(StreamId(6)));
+    }
+
+    #[test]
+    fn a_cleared_buffer_is_as_a_new_one_in_the_same_memory() {
+        let mut buffer = Buffer::new(2, 10);
+        let memory = |buffer: &Buffer| (buffer.data.as_ptr(), buffer.early.as_ptr(), buffer.last.capacity());
+        let before = memory(&buffer);
+        buffer.push(page(1), &bytes(1));
+        buffer.pop(1);
+        buffer.push(page(2), &bytes(2));
+        buffer.assign(page(3), StreamId(4));
+        buffer.clear();
+        assert_eq!(memory(&buffer), before);
+        assert!(buffer.is_empty() && buffer.get(page(2)).is_none());
+        for n in [1, 3] {
+            buffer.push(page(n), &bytes(3));
+        }
+        assert!(buffer.run(false).is_none(), "no stream was assigned");
+        buffer.assign(page(1), StreamId(5));
+        assert_eq!(buffer.run(false).expect("it was its first").0.stream, Some(StreamId(5)));
+        buffer.pop(1);
+        assert!(buffer.run(false).is_none(), "what was assigned early is forgotten");
     }
 
     #[test]

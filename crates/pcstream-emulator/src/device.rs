@@ -218,7 +218,8 @@ impl EmulatedDevice {
     /// From now on pages wait for their streams, or no longer do. What is in the buffer is programmed.
     pub fn expect_streams(&mut self, expected: bool) -> Work {
         let work = self.settle();
-        self.buffer = Buffer::new(self.buffer.capacity(), self.pages());
+        // Not a new one: this one's memory is there, and locked.
+        self.buffer.clear();
         self.expects_streams = expected;
         work
     }
