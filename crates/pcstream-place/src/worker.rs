@@ -2,15 +2,18 @@
 //!
 //! Idea: whoever reads a capture's records must never wait, or events would be lost for the trace and for learning alike.
 //! A file's hint may take a lock that its writer holds, a table may lie on a slow disk. So batches queue, up to a bound;
-//! events that find no room are not learned from, and counted. So are those that still wait some time after a stop.
+//! events that find no room are not learned from, and counted. So are those that still wait some time after a stop. New files count
+//! by the memory that their names take: those that find no room are not followed. Contexts and their keys always find room, since the
+//! capture bounds them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pcstream_trace::{Batch, ContextId, FileId};
+use pcstream_trace::{Batch, ContextId, Event, File, FileId};
 
 use crate::placer::Placer;
 use crate::sink::StreamTable;
@@ -19,7 +22,9 @@ use crate::summary::Summary;
 
 /// The loss of events that found no room.
 const NOT_LEARNED: &str = "events_not_learned";
-/// Events that may wait: 48 MiB.
+/// The loss of new files, and of who made them dirty.
+const NOT_ENTERED: &str = "files_not_entered";
+/// Events that may wait, and files for as many as they take the memory of: 48 MiB.
 const QUEUED_EVENTS_MAX: usize = 1 << 20;
 
 enum Message {
@@ -29,6 +34,25 @@ enum Message {
     Reload,
 }
 
+/// The memory of new files, in events.
+fn room_of(files: &[File]) -> usize {
+    files.iter().map(|file| file.bytes().div_ceil(size_of::<Event>())).sum()
+}
+
+/// What was lost, by both sides.
+#[derive(Default)]
+struct Lost {
+    events: AtomicU64,
+    files: AtomicU64,
+}
+
+impl Lost {
+    fn add_to(&self, losses: &mut BTreeMap<String, u64>) {
+        losses.insert(NOT_LEARNED.to_owned(), self.events.load(Ordering::Relaxed));
+        losses.insert(NOT_ENTERED.to_owned(), self.files.load(Ordering::Relaxed));
+    }
+}
+
 /// The thread, and the queue before it.
 pub struct Worker {
     /// Gone at the end.
@@ -36,8 +60,9 @@ pub struct Worker {
     notes: Receiver<String>,
     queued: Arc<AtomicUsize>,
     reloads: Arc<AtomicU64>,
-    events_max: usize,
-    lost_events: Arc<AtomicU64>,
+    /// In all, in events.
+    room: usize,
+    lost: Arc<Lost>,
     /// When events are no longer learned from, once that is known.
     until: Arc<OnceLock<Instant>>,
     thread: Option<JoinHandle<Summary>>,
@@ -53,52 +78,59 @@ impl Worker {
         placer: Placer,
         interval: Duration,
         spectator: Option<Box<dyn Spectator>>,
-        events_max: usize,
+        room: usize,
     ) -> Worker {
         let (sender, receiver) = channel();
         let (say, notes) = channel();
         let queued = Arc::new(AtomicUsize::new(0));
         let reloads = Arc::new(AtomicU64::new(0));
-        let lost_events = Arc::new(AtomicU64::new(0));
+        let lost = Arc::new(Lost::default());
         let until = Arc::new(OnceLock::new());
         let mut thread = Thread {
             placer,
             queued: queued.clone(),
             reloads: reloads.clone(),
-            lost_events: lost_events.clone(),
+            lost: lost.clone(),
             until: until.clone(),
             say,
             spectator: spectator.map(|spectator| Seat { spectator, looked: Instant::now() }),
         };
         let thread = std::thread::spawn(move || thread.run(&receiver, interval));
-        Worker {
-            sender: Some(sender),
-            notes,
-            queued,
-            reloads,
-            events_max,
-            lost_events,
-            until,
-            thread: Some(thread),
-        }
+        Worker { sender: Some(sender), notes, queued, reloads, room, lost, until, thread: Some(thread) }
     }
 
     /// The next events, and keys of contexts. Never waits.
     pub fn feed(&mut self, mut batch: Batch, keys: Vec<(u64, ContextId)>) {
-        let events = batch.events.len();
-        // Only this side adds, so what is there now does not grow before the batch is in.
-        if self.queued.load(Ordering::Relaxed) + events > self.events_max {
-            self.lost_events.fetch_add(events as u64, Ordering::Relaxed);
-            // Contexts and files are needed by all that comes later.
+        let (events, files) = (batch.events.len(), room_of(&batch.files));
+        if !self.take_room(files) {
+            self.lost.files.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
+            batch.files.clear();
+        }
+        if !self.take_room(events) {
+            self.lost.events.fetch_add(events as u64, Ordering::Relaxed);
+            // Contexts are needed by all that comes later.
             batch.events.clear();
         }
-        self.queued.fetch_add(batch.events.len(), Ordering::Relaxed);
         self.send(Message::Batch(batch, keys));
     }
 
     /// Contexts that made new files dirty, before any request.
     pub fn first_writers(&mut self, files: Vec<(FileId, ContextId)>) {
-        self.send(Message::FirstWriters(files));
+        if self.take_room(files.len()) {
+            self.send(Message::FirstWriters(files));
+        } else {
+            self.lost.files.fetch_add(files.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Room in the queue, if there is as much.
+    fn take_room(&self, room: usize) -> bool {
+        // Only this side adds, so what is there now does not grow before the message is in.
+        let has_room = self.queued.load(Ordering::Relaxed) + room <= self.room;
+        if has_room {
+            self.queued.fetch_add(room, Ordering::Relaxed);
+        }
+        has_room
     }
 
     /// The BPF program's table of streams is there.
@@ -131,7 +163,7 @@ impl Worker {
         self.sender = None;
         let thread = self.thread.take().expect("joined once");
         let mut summary = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        summary.losses.insert(NOT_LEARNED.to_owned(), self.lost_events.load(Ordering::Relaxed));
+        self.lost.add_to(&mut summary.losses);
         let notes = self.notes();
         (summary, notes)
     }
@@ -148,7 +180,7 @@ struct Thread {
     placer: Placer,
     queued: Arc<AtomicUsize>,
     reloads: Arc<AtomicU64>,
-    lost_events: Arc<AtomicU64>,
+    lost: Arc<Lost>,
     until: Arc<OnceLock<Instant>>,
     say: Sender<String>,
     spectator: Option<Seat>,
@@ -175,7 +207,10 @@ impl Thread {
             let until_look = self.spectator.as_ref().map_or(until_save, Seat::rest);
             match messages.recv_timeout(until_save.min(until_look)) {
                 Ok(Message::Batch(batch, keys)) => self.batch(batch, &keys),
-                Ok(Message::FirstWriters(files)) => self.placer.first_writers(&files),
+                Ok(Message::FirstWriters(files)) => {
+                    self.placer.first_writers(&files);
+                    self.queued.fetch_sub(files.len(), Ordering::Relaxed);
+                }
                 Ok(Message::Connect(table)) => self.placer.connect(table),
                 Ok(Message::Reload) => {
                     self.placer.reload();
@@ -197,23 +232,23 @@ impl Thread {
     }
 
     fn batch(&mut self, mut batch: Batch, keys: &[(u64, ContextId)]) {
-        let events = batch.events.len();
+        let (events, files) = (batch.events.len(), room_of(&batch.files));
         if self.until.get().is_some_and(|until| Instant::now() >= *until) {
-            self.lost_events.fetch_add(events as u64, Ordering::Relaxed);
+            self.lost.events.fetch_add(events as u64, Ordering::Relaxed);
             batch.events.clear();
         }
         if let Some(seat) = &mut self.spectator {
             seat.spectator.batch(&batch, self.placer.decisions());
         }
         self.placer.feed(&batch, keys);
-        self.queued.fetch_sub(events, Ordering::Relaxed);
+        self.queued.fetch_sub(events + files, Ordering::Relaxed);
     }
 
     /// The spectator's turn, if it is due.
     fn look(&mut self) {
         let Some(seat) = self.spectator.as_mut().filter(|seat| seat.rest().is_zero()) else { return };
         let mut standing = self.placer.standing();
-        standing.losses.insert(NOT_LEARNED.to_owned(), self.lost_events.load(Ordering::Relaxed));
+        self.lost.add_to(&mut standing.losses);
         seat.spectator.look(&standing, self.placer.decisions());
         seat.looked = Instant::now();
     }
@@ -251,6 +286,26 @@ mod tests {
     }
 
     #[test]
+    fn files_that_find_no_room_are_counted_by_their_names() {
+        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 100);
+        let named = |path: &str| {
+            let mut batch = batch(1, 1, vec![write(1, 1, 0, 1)]);
+            batch.files[0].path = path.to_owned();
+            batch
+        };
+        worker.feed(named(&"n".repeat(100 * size_of::<Event>())), Vec::new());
+        worker.first_writers(vec![(FileId(1), ContextId(1)); 101]);
+        let (summary, _) = worker.finish();
+        assert_eq!((summary.losses[NOT_ENTERED], summary.losses[NOT_LEARNED]), (102, 0));
+        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 100);
+        worker.feed(named("/f"), Vec::new());
+        worker.first_writers(vec![(FileId(1), ContextId(1)); 90]);
+        let queued = worker.queued.clone();
+        let (summary, _) = worker.finish();
+        assert_eq!((summary.losses[NOT_ENTERED], queued.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
     fn what_waits_too_long_after_a_stop_is_counted() {
         let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 10);
         worker.hurry(Duration::ZERO);
@@ -265,7 +320,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("t.table");
         let table = TableFile::new(&path, &locks(), "pcstream", KeySource::Context).expect("it can be made");
-        let mut worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 1);
+        let mut worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 10);
         worker.feed(batch(1, 1, vec![write(1, 1, 0, 1)]), Vec::new());
         let began = Instant::now();
         while !path.exists() {
