@@ -87,7 +87,7 @@ pub struct Meta {
     /// Settings of the capture, importer or generator, by name.
     pub settings: BTreeMap<String, serde_json::Value>,
     /// What was lost, by cause. A cause that did not occur is listed with 0: absence means that the
-    /// recorder did not count it. `events` counts block requests that were dropped.
+    /// recorder did not count it.
     #[serde(deserialize_with = "each_once")]
     pub losses: BTreeMap<String, u64>,
     /// Extents that were allocated on the device before the first event: ascending, disjoint.
