@@ -18,6 +18,7 @@ use std::time::Duration;
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::configure_io_flusher_behavior;
 
 use crate::abi::{self, Descriptor, IoCommand};
 use crate::disk::REQUEST_BYTES_MAX;
@@ -27,8 +28,6 @@ use crate::table::{PAGE_BYTES, StreamTable};
 
 /// A discard of a block device (`BLOCK_URING_CMD_DISCARD`).
 const BLOCK_DISCARD: u32 = 0x1200;
-/// `PR_SET_IO_FLUSHER`, which libc does not have for every C library.
-const SET_IO_FLUSHER: libc::c_int = 57;
 /// How long to wait when the kernel lacks something, such as memory, before it is asked again.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Asks for completions (`IORING_ENTER_GETEVENTS`).
@@ -96,8 +95,7 @@ struct Queue {
 /// Serves until the device is stopped. Says when it waits for requests, or why it cannot.
 pub(crate) fn serve(config: QueueConfig, ready: Sender<io::Result<()>>) -> io::Result<()> {
     // What the kernel allocates on this thread's behalf must not wait for writes to the device.
-    // SAFETY: changes a flag of this thread.
-    if unsafe { libc::prctl(SET_IO_FLUSHER, 1, 0, 0, 0) } != 0 {
+    if configure_io_flusher_behavior(true).is_err() {
         config.shared.no_flusher();
     }
     let mut queue = match Queue::make(config) {
