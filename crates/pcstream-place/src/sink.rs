@@ -151,8 +151,6 @@ pub struct SinkInfo {
     pub usable: fn(&Device) -> Usable,
     /// Streams that a scheme has on a device, the default included.
     pub streams: fn(&Device) -> u8,
-    /// The most that it can have.
-    pub streams_max: fn(&Device) -> u8,
     /// Who gives each request a stream.
     pub by_request: ByRequest,
     /// Whether programs that ask (`pcstream_stream`) are given streams of the device.

@@ -13,7 +13,6 @@ pub const INFO: SinkInfo = SinkInfo {
     summary: "The same without a module, by `pcstream serve` between the file system and the SSD",
     usable,
     streams,
-    streams_max: streams,
     by_request: ByRequest::Server,
     answers: |_| false,
     make: |_| Ok(Box::new(StreamTableSink::named("fdp-server"))),

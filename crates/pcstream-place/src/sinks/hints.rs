@@ -26,7 +26,7 @@ use pcstream_trace::{File, Life};
 use rustc_hash::FxHashSet;
 
 use crate::device::Device;
-use crate::sink::{ByRequest, Outcome, STREAMS_MAX, Sink, SinkFact, SinkInfo, SinkInputs, Usable};
+use crate::sink::{ByRequest, Outcome, Sink, SinkFact, SinkInfo, SinkInputs, Usable};
 use crate::sinks::given::{Change, Given, Identity};
 
 /// Its entry in the registry.
@@ -35,7 +35,6 @@ pub const INFO: SinkInfo = SinkInfo {
     summary: "The expected lifetime of each file, SHORT to EXTREME (F_SET_RW_HINT)",
     usable,
     streams: |_| STREAMS,
-    streams_max: |_| STREAMS_MAX,
     by_request: ByRequest::No,
     answers: |_| false,
     make: |inputs| Ok(Box::new(Hints::new(inputs)?)),

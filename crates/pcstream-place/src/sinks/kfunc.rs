@@ -12,7 +12,6 @@ pub const INFO: SinkInfo = SinkInfo {
     summary: "The write stream of each request, by the kernel module pcstream_bio, on an SSD with streams (FDP)",
     usable,
     streams: stream_table::streams,
-    streams_max: stream_table::streams,
     by_request: ByRequest::Module,
     answers: |device| device.raw && device.takes_none_of_programs().is_none(),
     make: |_| Ok(Box::new(StreamTableSink::named("kfunc"))),

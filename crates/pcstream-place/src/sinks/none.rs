@@ -7,7 +7,7 @@ use std::io;
 
 use super::stream_table::StreamTableSink;
 use crate::device::Device;
-use crate::sink::{ByRequest, STREAMS_MAX, Sink, SinkInfo, SinkInputs};
+use crate::sink::{ByRequest, Sink, SinkInfo, SinkInputs};
 
 /// Its entry in the registry. The streams are those where no other sink works, the default included.
 pub const INFO: SinkInfo = SinkInfo {
@@ -15,7 +15,6 @@ pub const INFO: SinkInfo = SinkInfo {
     summary: "A dry run: says per context and file what would be done",
     usable: |_| Ok("a dry run".to_owned()),
     streams: |_| STREAMS,
-    streams_max: |_| STREAMS_MAX,
     by_request: ByRequest::No,
     answers,
     make,

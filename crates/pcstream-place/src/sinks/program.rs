@@ -14,7 +14,6 @@ pub const INFO: SinkInfo = SinkInfo {
     summary: "The write stream that a program which owns the device asks for (pcstream_stream), on an SSD with streams",
     usable,
     streams: stream_table::streams,
-    streams_max: stream_table::streams,
     by_request: ByRequest::Programs,
     answers: |_| true,
     make: |_| Ok(Box::new(StreamTableSink::named("program"))),

@@ -9,7 +9,7 @@ use pcstream_capture::session::{Followed, SessionOptions};
 use pcstream_fs::scratch::hidden_file_system;
 use pcstream_place::instance::Instance;
 use pcstream_place::settings::set_for_placing;
-use pcstream_place::sink::SinkInputs;
+use pcstream_place::sink::{ByRequest, STREAMS_MAX, SinkInputs};
 use pcstream_place::sinks::Choice;
 use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer};
@@ -60,8 +60,10 @@ pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions
 
 /// Streams that the scheme has, the default included.
 pub(super) fn streams(args: &PlaceArgs, place: &Site, choice: &Choice) -> Result<u8, Failure> {
-    let streams = args.streams.unwrap_or_else(|| (choice.sink.streams)(&place.device));
-    let most = (choice.sink.streams_max)(&place.device);
+    let usual = (choice.sink.streams)(&place.device);
+    let streams = args.streams.unwrap_or(usual);
+    // Where no request has a stream of the device, the device sets no limit.
+    let most = if choice.sink.by_request == ByRequest::No { STREAMS_MAX } else { usual };
     if streams <= most {
         return Ok(streams);
     }
