@@ -27,8 +27,6 @@ pub enum Owner {
     Inode(u64),
     /// ext4: superblock. XFS: the headers of an allocation group.
     StaticFs,
-    /// ext4's journal, XFS's log.
-    Log,
     /// ext4: inode tables. XFS: inode chunks.
     Inodes,
     /// ext4: group descriptors.
@@ -39,19 +37,7 @@ pub enum Owner {
     BlockBitmap,
     /// ext4: inode bitmaps.
     InodeBitmap,
-    /// XFS: free-space and reverse-mapping B-trees.
-    AgMetadata,
-    /// XFS: inode B-trees.
-    InodeBtree,
-    /// XFS: reference-count B-tree.
-    RefcountBtree,
-    /// XFS: staging for copy on write.
-    CowStaging,
-    /// Bad blocks.
-    Defective,
-    /// Metadata without a finer name.
-    Metadata,
-    /// A code this version does not know.
+    /// Any other use, by its code: the log, B-trees, staging for copy on write, bad blocks.
     Other(u64),
 }
 
@@ -176,15 +162,8 @@ fn decode_owner(code: u64, special: bool) -> Owner {
     match ((code >> 32) as u32, code as u32) {
         (0, 1) => Owner::Free,
         (0, 2) => Owner::Unknown,
-        (0, 3) => Owner::Metadata,
         (X, 1) => Owner::StaticFs,
-        (X, 2) => Owner::Log,
-        (X, 3) => Owner::AgMetadata,
-        (X, 4) => Owner::InodeBtree,
         (X, 5) => Owner::Inodes,
-        (X, 6) => Owner::RefcountBtree,
-        (X, 7) => Owner::CowStaging,
-        (X, 8) => Owner::Defective,
         (F, 1) => Owner::GroupDescriptors,
         (F, 2) => Owner::ReservedDescriptors,
         (F, 3) => Owner::BlockBitmap,
@@ -264,8 +243,7 @@ mod tests {
         assert_eq!(decode_owner(2, false), Owner::Inode(2));
         assert_eq!(decode_owner(0x66_0000_0001, true), Owner::GroupDescriptors);
         assert_eq!(decode_owner(0x66_0000_0004, true), Owner::InodeBitmap);
-        assert_eq!(decode_owner(0x58_0000_0002, true), Owner::Log);
+        assert_eq!(decode_owner(0x58_0000_0002, true), Owner::Other(0x58_0000_0002));
         assert_eq!(decode_owner(0x58_0000_0005, true), Owner::Inodes);
-        assert_eq!(decode_owner(0x58_0000_0063, true), Owner::Other(0x58_0000_0063));
     }
 }

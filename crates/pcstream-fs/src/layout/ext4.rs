@@ -534,12 +534,18 @@ mod tests {
 
     #[test]
     fn owners_that_stay_have_a_kind_and_others_none() {
-        let map =
-            [Owner::StaticFs, Owner::Log, Owner::Inodes, Owner::BlockBitmap, Owner::Unknown, Owner::Free]
-                .iter()
-                .zip(0..)
-                .map(|(&owner, start_page)| FsRange { start_page, pages: 1, owner })
-                .collect::<Vec<_>>();
+        let map = [
+            Owner::StaticFs,
+            Owner::Other(0x58_0000_0002),
+            Owner::Inodes,
+            Owner::BlockBitmap,
+            Owner::Unknown,
+            Owner::Free,
+        ]
+        .iter()
+        .zip(0..)
+        .map(|(&owner, start_page)| FsRange { start_page, pages: 1, owner })
+        .collect::<Vec<_>>();
         let kinds: Vec<_> = static_ranges(&map).iter().map(|r| (r.start.0, r.kind)).collect();
         assert_eq!(kinds, [(0, Kind::OtherMetadata), (2, Kind::Inode), (3, Kind::Bitmap)]);
     }

@@ -416,7 +416,7 @@ mod tests {
     fn allocated_is_everything_but_free_space_merged() {
         let map = [
             fs_range(0, 4, Owner::StaticFs),
-            fs_range(4, 2, Owner::Log),
+            fs_range(4, 2, Owner::Other(0x58_0000_0002)),
             fs_range(6, 10, Owner::Free),
             fs_range(16, 8, Owner::Inode(131)),
             fs_range(18, 2, Owner::Inode(132)), // shared with inode 131
