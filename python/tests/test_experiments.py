@@ -243,6 +243,16 @@ def test_iops_are_those_of_a_simulation(experiments: Any, lab: Any) -> None:
     assert row["pcstream"] == f"{found['pcstream', 'internal'].iops / found['baseline', 'own'].iops:.3f}"
 
 
+def test_streams_that_change_nothing_are_not_the_best_number(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("experiments.figures.streams")
+    monkeypatch.setattr(module, "COUNTS", (1, 2, 12, 16))
+    table = module.make(lab)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "sqlite"]
+    assert rows[-2]["manual, IOPS"] == rows[-1]["manual, IOPS"] > rows[0]["manual, IOPS"]
+    (said,) = [remark for remark in table.remarks if remark.startswith("The best number of streams is ")]
+    assert " to 16," not in said and " to 12," in said, said
+
+
 def test_kinds_of_writes_are_all_counted(experiments: Any) -> None:
     module = importlib.import_module("experiments.figures.kinds_of_writes")
     for name in ("mixed", "postgresql"):
