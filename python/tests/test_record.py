@@ -171,6 +171,30 @@ def test_ctrl_c_while_the_program_starts_reaches_it(tmp_path: Path, monkeypatch:
     assert Path("ended").exists() and signal.getsignal(signal.SIGINT) is handler
 
 
+#: The program is told to stop, and waits until it is.
+STOPPED = """#!/bin/sh
+trap 'echo ended > ended; exit 130' INT
+kill -s ALRM $PPID
+while :; do sleep 0.1; done
+"""
+
+
+def test_whatever_ends_the_call_ends_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = program(tmp_path, STOPPED)
+    monkeypatch.chdir(tmp_path)
+
+    def late(*_: object) -> None:
+        raise TimeoutError("too late")
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        with pytest.raises(TimeoutError, match="too late"):
+            pc.record(["true"], "t.pctrace", binary=fake)
+        assert Path("ended").exists() and signal.getsignal(signal.SIGALRM) is late
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_root_a_recording_is_opened(tmp_path: Path, recorder: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["dd", "if=/dev/zero", "of={}/file", "bs=1M", "count=8", "conv=fsync"]
     options = ["--fill", "0.5"]

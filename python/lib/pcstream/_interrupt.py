@@ -1,7 +1,7 @@
-"""Ctrl-C while a program is being started.
+"""Signals while a program is being started: Ctrl-C, and others that Python code answers.
 
-Between the start of a process and the moment its object has a name, a KeyboardInterrupt would leave the process behind:
-nobody could pass the interrupt on.
+Between the start of a process and the moment its object has a name, an exception of their handlers would leave the process
+behind: nobody could pass the interrupt on.
 """
 
 from __future__ import annotations
@@ -14,21 +14,18 @@ from contextlib import contextmanager
 
 @contextmanager
 def held() -> Iterator[None]:
-    """SIGINT that comes within is answered at the end. In other threads Python answers none."""
-    earlier = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(earlier):
+    """Signals that come within are answered at the end. In other threads Python answers none."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came = False
-
-    def note(*_: object) -> None:
-        nonlocal came
-        came = True
-
-    signal.signal(signal.SIGINT, note)
+    came: list[int] = []
+    answered = {number: handler for number in signal.valid_signals() if callable(handler := signal.getsignal(number))}
+    for number in answered:
+        signal.signal(number, lambda got, _: came.append(got))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, earlier)
-        if came:
-            signal.raise_signal(signal.SIGINT)
+        for number, handler in answered.items():
+            signal.signal(number, handler)
+        for got in dict.fromkeys(came):
+            signal.raise_signal(got)

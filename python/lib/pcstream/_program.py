@@ -269,7 +269,8 @@ def _ended(words: list[str]) -> tuple[int, str]:
                 words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
             )
         said = process.communicate()[1]
-    except KeyboardInterrupt:
+    except BaseException:
+        # Ctrl-C, or what the handler of another signal raises.
         if process is not None:
             # It removes what it has begun, unless it waits for input that does not come.
             process.send_signal(signal.SIGINT)

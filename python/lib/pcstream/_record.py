@@ -90,7 +90,8 @@ def _run(words: list[str]) -> tuple[int, str]:
             reader = threading.Thread(target=_pass_on, args=(process.stderr, said), daemon=True)
             reader.start()
         process.wait()
-    except KeyboardInterrupt:
+    except BaseException:
+        # Ctrl-C, or what the handler of another signal raises.
         if process is not None:
             # It takes its scratch device down on the way out.
             process.send_signal(signal.SIGINT)
