@@ -16,7 +16,7 @@ impl DeviceArg {
         if let Some((given, trace)) =
             self.logical_pages.zip(trace_pages).filter(|(given, trace)| given < trace)
         {
-            return Err(errors::argument(format_args!(
+            return Err(errors::no_device(format_args!(
                 "the device has {given} logical pages, but the trace is of one with {trace}: expected at least as many \
                  (logical_pages, or Device.scaled())"
             )));
@@ -27,7 +27,7 @@ impl DeviceArg {
         base.gives_erase |= gives("erase_ns");
         base.gives_buffer |= gives("buffer_pages");
         if let Some(trace) = trace_pages.filter(|&trace| base.profile.device.logical_pages < trace) {
-            return Err(errors::argument(format_args!(
+            return Err(errors::no_device(format_args!(
                 "profile {} has {} logical pages, but the trace is of a device with {trace}: scale it, with \
                  Device.profile(...).scaled()",
                 self.profile_name.as_deref().unwrap_or_default(),

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use pcstream_replay::ReplayError;
 use pcstream_replay::budget::NotEnough;
 use pcstream_replay::recorded::RecordedError;
+use pcstream_replay::space::SpaceError;
 use pcstream_report::human::bytes;
 use pcstream_ssd::request::RequestError;
 use pcstream_trace::TraceError;
@@ -55,6 +56,11 @@ pub fn argument(error: impl Display) -> PyErr {
     exception("ArgumentError", for_python(&error.to_string()))
 }
 
+/// No such device can be, or it cannot hold the trace.
+pub fn no_device(error: impl Display) -> PyErr {
+    exception("DeviceError", for_python(&error.to_string()))
+}
+
 /// A trace cannot be read or written.
 pub fn trace(error: &TraceError) -> PyErr {
     match error {
@@ -70,9 +76,8 @@ pub fn trace(error: &TraceError) -> PyErr {
 /// A replay cannot begin or go on.
 pub fn replay(error: &ReplayError) -> PyErr {
     match error {
-        ReplayError::Device(_) | ReplayError::Timing(_) | ReplayError::Scheme(_) | ReplayError::NoLanes => {
-            argument(error)
-        }
+        ReplayError::Device(_) | ReplayError::Timing(_) => no_device(error),
+        ReplayError::Scheme(_) | ReplayError::NoLanes => argument(error),
         other => exception("SimulationError", other.to_string()),
     }
 }
@@ -90,7 +95,15 @@ const PACKED: &str = ", or pack=0.9 for a device that is no larger than what the
 
 /// No such device can be. `packs`: one without the pages that the trace never writes would be smaller.
 pub fn device(error: &RequestError, packs: bool) -> PyErr {
-    argument(format_args!("{error}{}", if packs && error.is_too_large() { PACKED } else { "" }))
+    no_device(format_args!("{error}{}", if packs && error.is_too_large() { PACKED } else { "" }))
+}
+
+/// The trace cannot have the address space that was asked for.
+pub fn space(error: &SpaceError) -> PyErr {
+    match error {
+        SpaceError::TooSmall { .. } => no_device(error),
+        SpaceError::Nothing => argument(error),
+    }
 }
 
 /// More memory would be needed. `packs`: a device without the pages that the trace never writes would take less.

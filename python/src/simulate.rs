@@ -108,7 +108,7 @@ impl FrontEnd for Run<'_> {
     fn failure(&self, error: FitError<TraceError>) -> PyErr {
         match error {
             FitError::Recorded(error) => errors::recorded(&error),
-            FitError::Space(error) => errors::argument(error),
+            FitError::Space(error) => errors::space(&error),
             FitError::Memory { not_enough, packs } => errors::memory(not_enough, packs),
         }
     }

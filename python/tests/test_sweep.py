@@ -177,10 +177,51 @@ def test_devices_that_cannot_be_are_left_out_and_named(small: pc.Trace, tmp_path
     assert issubclass(warned[0].category, pc.LossWarning) and warned[0].filename == __file__
     assert rows.to_polars()["superblock_pages"].to_list() == [16]
     (failure,) = rows.failures
-    assert failure.axes["superblock_pages"] == 8192 and isinstance(failure.error, pc.ArgumentError)
+    assert failure.axes["superblock_pages"] == 8192 and isinstance(failure.error, pc.DeviceError)
     assert len(list(tmp_path.glob("*.parquet"))) == len(rows) == 1
     with pytest.raises(pc.SweepError, match="1 of 1 points failed"):
         pc.sweep(small, "baseline", executor="here", superblock_pages=8192, gc="own")
+
+
+@pytest.mark.parametrize("pack", [None, 0.9])
+def test_devices_that_cannot_hold_the_trace_are_left_out(small: pc.Trace, pack: float | None) -> None:
+    with pytest.warns(pc.SweepWarning, match="1 of 2 points cannot be"):
+        rows = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", logical_pages=[4096, 16384], pack=[pack])
+    assert rows.to_polars()["logical_pages"].to_list() == [16384]
+    assert [type(failure.error) for failure in rows.failures] == [pc.DeviceError]
+
+
+class WrongWithThree(pc.Scheme):
+    """Answers with streams that the device does not have, or with no whole numbers."""
+
+    name = "wrong-with-three"
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def place(self, batch: pc.Batch) -> Any:
+        return np.full(len(batch), 3 if self.streams == 3 else 0, self.kind if self.streams == 3 else "u1")
+
+
+@pytest.mark.parametrize("kind,said", [("u1", "returned stream 3 for event 0"), ("f4", "returned float32")])
+def test_a_wrong_scheme_is_no_device_that_cannot_be(small: pc.Trace, kind: str, said: str) -> None:
+    with pytest.raises(pc.SweepError, match=f"1 of 2 points failed: .*{said}") as caught:
+        pc.sweep(small, WrongWithThree(kind), pc.Device(gc="own"), executor="here", streams=[2, 3])
+    assert [type(failure.error) for failure in caught.value.failures] == [pc.ArgumentError]
+
+
+def test_rules_that_a_worker_does_not_find_are_a_failure(tmp_path: Path) -> None:
+    rules = tmp_path / "mine.rules"
+    rules.write_text("* -> 1\n")
+
+    def remove(done: int, _: int) -> None:
+        if done == 1:
+            rules.unlink()
+
+    with pytest.raises(pc.SweepError, match="1 of 2 points failed: .*mine.rules: there is no such file"):
+        pc.sweep(
+            pc.datasets.load("mixed"), "manual", pc.Device(gc="own"), executor="here", progress=remove, options={"rules": rules}, streams=[2, 3]
+        )
 
 
 def test_a_sweep_is_drawn_over_an_axis(small: pc.Trace, expected: pl.DataFrame) -> None:

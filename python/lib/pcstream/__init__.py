@@ -12,6 +12,7 @@ from ._device import Device, profiles
 from ._errors import (
     ArgumentError,
     CommandWarning,
+    DeviceError,
     Error,
     LossWarning,
     MissingPackageError,
@@ -48,6 +49,7 @@ __all__ = [
     "Batch",
     "CommandWarning",
     "Device",
+    "DeviceError",
     "Error",
     "Failure",
     "LossWarning",

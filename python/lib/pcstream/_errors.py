@@ -16,7 +16,11 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-    """What was asked for cannot be: a device without room, an unknown scheme, a value out of range."""
+    """What was asked for cannot be: an unknown scheme, a value out of range, a device that cannot be."""
+
+
+class DeviceError(ArgumentError):
+    """A device cannot be, as one without room for garbage collection, or cannot hold the trace. Sweeps leave such points out."""
 
 
 class TraceError(Error):

@@ -171,7 +171,8 @@ def simulate(
         set: parameters of schemes, ``{"SCHEME.PARAMETER": value}``; :func:`pcstream.schemes` lists them.
 
     Raises:
-        ArgumentError: a device or scheme that cannot be.
+        DeviceError: a device that cannot be, or cannot hold the trace; it is an ArgumentError, too.
+        ArgumentError: a scheme or an option that cannot be.
         TraceError: the trace cannot be read.
         SimulationError: an event contradicts the device.
         NotEnoughMemoryError: more memory would be needed.

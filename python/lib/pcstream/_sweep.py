@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _check, _executors, _identity, _pcstream, _scheme
 from ._device import Device
-from ._errors import ArgumentError, Error, LossWarning, PcstreamWarning, SweepError, SweepWarning, described, missing
+from ._errors import ArgumentError, DeviceError, Error, LossWarning, PcstreamWarning, SweepError, SweepWarning, described, missing
 from ._executors import Rows
 from ._identity import Inputs
 from ._options import Options, setting
@@ -241,8 +241,8 @@ def sweep(
         RemoteError: the URL ``out`` cannot be reached.
 
     Warns:
-        SweepWarning: points cannot be, as a device without room for garbage collection, and are left out; ``failures`` of
-            what is returned names them.
+        SweepWarning: devices of points cannot be, as one without room for garbage collection, and are left out;
+            ``failures`` of what is returned has them, each with its :class:`pcstream.DeviceError`.
         LossWarning, PcstreamWarning: points have warnings, in the column ``warnings``; the message has the first. It is a
             LossWarning if a point has one. What the code of a scheme warns of is not among them.
 
@@ -310,7 +310,7 @@ def _tell_failures(sweep: Sweep, kept: bool) -> None:
     named = "; ".join(str(failure) for failure in failures[:NAMED])
     more = f"; and {len(failures) - NAMED} more" if len(failures) > NAMED else ""
     of = f"{len(failures)} of {len(failures) + len(sweep)} points"
-    if len(sweep) and all(isinstance(failure.error, ArgumentError) for failure in failures):
+    if len(sweep) and all(isinstance(failure.error, DeviceError) for failure in failures):
         warnings.warn(f"{of} cannot be and are left out: {named}{more}", SweepWarning, stacklevel=3)
         return
     where = f"; the others are in {sweep.path}" if kept else ""
