@@ -57,6 +57,7 @@ def main() -> int:
                 if args.publish:
                     publish(kept.with_suffix(".csv"))
                 continue
+            lab.begin()
             path = saved.write(lab, FIGURES[name].make(lab))
             print(f"{path}: {time.monotonic() - began:.0f} s")
         except (pc.Error, OSError) as error:

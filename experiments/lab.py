@@ -96,6 +96,12 @@ class Lab:
         #: Whether results go to ``docs/results``, too.
         self.publishes = False
 
+    def begin(self) -> None:
+        """Forgets what the table before had, also one that failed. Each begins with this."""
+        self.used.clear()
+        self.losses.clear()
+        self.by_level.clear()
+
     def traces(self, name: str) -> list[pc.Trace]:
         """All recordings of a workload whose command succeeded; none if it cannot run here. What is left out is said."""
         found = [trace for trace in self._traces(name) if self._succeeded(trace)]
@@ -174,7 +180,7 @@ class Lab:
     def simulate(
         self, trace: pc.Trace, schemes: Sequence[str], utilisation: float | None = UTILISATION, *, keep: bool = False, **options: Any
     ) -> pc.Results:
-        """All schemes on a legacy SSD and on one with internal streams (``gc``: on others); losses are said below the next table.
+        """All schemes on a legacy SSD and on one with internal streams (``gc``: on others); losses are said below the current table.
 
         The addresses that the recording writes are packed onto a device of which they fill the share ``utilisation``; with None
         the device is the recording's own, with all that was on it. The scheme ``manual`` goes by the levels of RocksDB's tables
@@ -214,30 +220,27 @@ class Lab:
         return results, losses
 
     def lose(self, what: str) -> None:
-        """Says a loss once, and below the next table."""
+        """Says a loss once, and below the current table."""
         if what not in self.losses:
             self.losses.append(what)
             self.had_losses = True
             print(what, file=sys.stderr)
 
     def said_of_losses(self) -> str:
-        """Losses since this was last asked."""
-        said = "".join(f"\nLost: {loss}.\n" for loss in self.losses)
-        self.losses.clear()
-        return said
+        """Losses of the current table."""
+        return "".join(f"\nLost: {loss}.\n" for loss in self.losses)
 
     def rules_of(self, trace: pc.Trace) -> Path | None:
-        """Rules of ``manual``; whether RocksDB's levels were known is said below the next table."""
+        """Rules of ``manual``; whether RocksDB's levels were known is said below the current table."""
         rules = manual.rules_of(trace)
         if manual.has_tables(trace):
             self.by_level[trace.path.stem] = rules is not None
         return rules
 
     def said_of_manual(self) -> str:
-        """How ``manual`` knew RocksDB's tables since this was last asked; nothing if there were none."""
+        """How ``manual`` knew RocksDB's tables of the current table; nothing if there were none."""
         missing = sorted(name for name, known in self.by_level.items() if not known)
         known = len(self.by_level) - len(missing)
-        self.by_level.clear()
         said = f"\nManual tells RocksDB's tables apart by level, from its LOG, in {known} recordings.\n" if known else ""
         return said + (f"\nNo LOG of RocksDB was kept with {', '.join(missing)}: manual takes the preset there.\n" if missing else "")
 
@@ -269,10 +272,8 @@ class Lab:
         return path
 
     def provenance(self) -> str:
-        """What made a result since this was last asked."""
-        said = provenance.sentence(self.commit, self.quick, self.used)
-        self.used.clear()
-        return said
+        """What made the current table."""
+        return provenance.sentence(self.commit, self.quick, self.used)
 
 
 def has_rows(table: Path) -> bool:

@@ -7,7 +7,9 @@ import importlib
 import json
 import os
 import shutil
+import signal
 import statistics
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -133,9 +135,39 @@ def test_losses_are_said_below_the_table_that_has_them(experiments: Any, lab: An
     monkeypatch.setattr(lab, "traces", lambda name: [lossy] if name == "rocksdb" else [])
     text = lab.write(figure.make(lab)).read_text()
     assert text.count(f"\nLost: lossy-1-x: something was lost when it was recorded: {cause} 5.\n") == 1, text
+    lab.begin()
     monkeypatch.setattr(lab, "traces", lambda name: [pc.datasets.load("sqlite")] if name == "rocksdb" else [])
     assert "Lost" not in lab.write(figure.make(lab)).read_text()
     assert lab.had_losses
+
+
+def test_a_figure_that_fails_leaves_nothing_to_the_next(
+    experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = importlib.import_module("experiments.__main__")
+    lab = importlib.import_module("experiments.lab")
+    workload = importlib.import_module("experiments.workloads").all_of(True)["sqlite"]
+    path = lab.Lab(tmp_path, True, 1, {})._path(workload, 1)
+    path.parent.mkdir()
+    shutil.copytree(pc.datasets.load("sqlite").path, path)
+
+    def fails(there: Any) -> Any:
+        there.traces("sqlite")
+        there.lose("something")
+        there.by_level["x"] = True
+        raise pc.SimulationError("no figure")
+
+    figures = {"fails": fails, "next": lambda _: lab.Table("next", "Next", ("a",), [(1,)])}
+    monkeypatch.setattr(main, "FIGURES", {name: SimpleNamespace(make=make) for name, make in figures.items()})
+    monkeypatch.setattr(sys, "argv", ["experiments", "--quick", "--recorded", "--out", str(tmp_path), "all"])
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main.main() == 1
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert "fails: no figure" in capsys.readouterr().err
+    text = (tmp_path / "results" / "next.md").read_text()
+    assert "recordings: none," in text and "something" not in text and "Manual" not in text, text
 
 
 def test_figures_share_a_simulation_and_its_losses(experiments: Any, lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +182,7 @@ def test_figures_share_a_simulation_and_its_losses(experiments: Any, lab: Any, t
 
     monkeypatch.setattr(pc, "simulate", counted)
     for name in ("fast19-fig9", "fast19-fig10", "fast19-fig12"):
+        lab.begin()
         text = lab.write(experiments.FIGURES[name].make(lab)).read_text()
         assert text.count("\nLost: lossy-1-x: ") == 1, text
     assert [call.get("discard", True) for call in calls] == [False, True], "one without discards, and one with them"
@@ -388,6 +421,7 @@ def test_manual_goes_by_the_levels_of_a_kept_log(
     alone = pc.simulate(trace, ["manual"], device, pack=0.98, discard=False, rules=trace.path.with_suffix(".kept") / "manual.rules")
     row = dict(zip(found.columns, found.rows[1], strict=True))
     assert (row["discards"], row["manual"]) == ("no", f"{alone['manual'].waf:.3f}")
+    lab.begin()
     monkeypatch.setattr(lab, "traces", lambda name: [pc.datasets.load("mixed")] if name == "rocksdb" else [])
     other = figure.make(lab)
     assert "No LOG of RocksDB was kept with mixed" in lab.write(other).read_text()
