@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -60,7 +61,7 @@ def main() -> int:
             lab.begin()
             path = saved.write(lab, FIGURES[name].make(lab))
             print(f"{path}: {time.monotonic() - began:.0f} s")
-        except (pc.Error, OSError) as error:
+        except (pc.Error, OSError, subprocess.SubprocessError) as error:
             failed = True
             print(f"{name}: {error}", file=sys.stderr)
     for fault in published.renew() if args.publish else ():

@@ -6,9 +6,11 @@ import csv
 import importlib
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,8 +143,12 @@ def test_losses_are_said_below_the_table_that_has_them(experiments: Any, lab: An
     assert lab.had_losses
 
 
+@pytest.mark.parametrize(
+    "error,said",
+    [(pc.SimulationError("no figure"), "no figure"), (subprocess.CalledProcessError(1, ["mkfs.ext4"]), "Command .*mkfs.ext4.* returned")],
+)
 def test_a_figure_that_fails_leaves_nothing_to_the_next(
-    experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str
 ) -> None:
     main = importlib.import_module("experiments.__main__")
     lab = importlib.import_module("experiments.lab")
@@ -155,7 +161,7 @@ def test_a_figure_that_fails_leaves_nothing_to_the_next(
         there.traces("sqlite")
         there.lose("something")
         there.by_level["x"] = True
-        raise pc.SimulationError("no figure")
+        raise error
 
     figures = {"fails": fails, "next": lambda _: lab.Table("next", "Next", ("a",), [(1,)])}
     monkeypatch.setattr(main, "FIGURES", {name: SimpleNamespace(make=make) for name, make in figures.items()})
@@ -165,7 +171,7 @@ def test_a_figure_that_fails_leaves_nothing_to_the_next(
         assert main.main() == 1
     finally:
         signal.signal(signal.SIGTERM, handler)
-    assert "fails: no figure" in capsys.readouterr().err
+    assert re.search(f"fails: {said}", capsys.readouterr().err)
     text = (tmp_path / "results" / "next.md").read_text()
     assert "recordings: none," in text and "something" not in text and "Manual" not in text, text
 
