@@ -87,8 +87,9 @@ class Lab:
         self.losses: list[str] = []
         #: Whether a table had any.
         self.had_losses = False
-        #: Recordings of RocksDB that were simulated with ``manual`` for the current table: whether levels of tables were known.
-        self.by_level: dict[str, bool] = {}
+        #: Recordings of RocksDB that were simulated with ``manual`` for the current table: how many tables no rule
+        #: names, or None if the levels of tables were not known.
+        self.by_level: dict[str, int | None] = {}
         #: Results that figures share, and their losses, by recording and options.
         self.kept: dict[str, tuple[pc.Results, list[str]]] = {}
         #: Of the code that runs: the checkout may change meanwhile.
@@ -234,14 +235,17 @@ class Lab:
         """Rules of ``manual``; whether RocksDB's levels were known is said below the current table."""
         rules = manual.rules_of(trace)
         if manual.has_tables(trace):
-            self.by_level[trace.path.stem] = rules is not None
-        return rules
+            self.by_level[trace.path.stem] = rules and rules.without
+        if rules is not None and rules.lost:
+            self.lose(f"{trace.path.stem}: rules from RocksDB's LOG: {rules.lost}")
+        return rules and rules.path
 
     def said_of_manual(self) -> str:
         """How ``manual`` knew RocksDB's tables of the current table; nothing if there were none."""
-        missing = sorted(name for name, known in self.by_level.items() if not known)
-        known = len(self.by_level) - len(missing)
-        said = f"\nManual tells RocksDB's tables apart by level, from its LOG, in {known} recordings.\n" if known else ""
+        missing = sorted(name for name, without in self.by_level.items() if without is None)
+        known = [without for without in self.by_level.values() if without is not None]
+        others = f"; {sum(known)} tables have no rule and go to S0" if any(known) else ""
+        said = f"\nManual tells RocksDB's tables apart by level, from its LOG, in {len(known)} recordings{others}.\n" if known else ""
         return said + (f"\nNo LOG of RocksDB was kept with {', '.join(missing)}: manual takes the preset there.\n" if missing else "")
 
     def write(self, table: Table) -> Path:

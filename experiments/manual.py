@@ -12,6 +12,7 @@ import functools
 import re
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pcstream as pc
 from pcstream._record import find
@@ -20,6 +21,16 @@ from pcstream._record import find
 LEVEL_0 = 3
 #: Part of a table's path.
 TABLE = ".sst"
+
+
+class Rules(NamedTuple):
+    """Rules for a recording."""
+
+    path: Path
+    #: What ``pcstream rules`` said, if it could not read all events of the LOG; else nothing.
+    lost: str
+    #: Tables of the recording that no rule names.
+    without: int
 
 
 def kept(recording: Path) -> Path:
@@ -32,10 +43,10 @@ def has_tables(trace: pc.Trace) -> bool:
     return any(str(path).endswith(TABLE) for path in trace.files().to_arrow()["path"].to_pylist())
 
 
-def rules_of(trace: pc.Trace) -> Path | None:
-    """A file of rules; None without a LOG, and then the presets are all there is."""
+def rules_of(trace: pc.Trace) -> Rules | None:
+    """None without a LOG, and then the presets are all there is."""
     logs = tuple(sorted(kept(trace.path).glob("LOG*")))
-    return _written(logs, trace.path, _has_gcc(trace)) if logs else None
+    return _written(logs, trace.path) if logs else None
 
 
 def levels_of(rules: Path) -> dict[str, int]:
@@ -47,13 +58,23 @@ def levels_of(rules: Path) -> dict[str, int]:
 
 
 @functools.cache
-def _written(logs: tuple[Path, ...], recording: Path, gcc: bool) -> Path:
-    text = _printed("--rocksdb-log", *map(str, logs))
-    if gcc:
-        text += "\n" + after(_printed("gcc"), max(map(int, re.findall(r"-> (\d+)$", text, re.MULTILINE))))
+def _written(logs: tuple[Path, ...], recording: Path) -> Rules:
+    trace = pc.open(recording)
+    text, lost = _printed("--rocksdb-log", *map(str, logs))
+    if _has_gcc(trace):
+        preset, _ = _printed("gcc")
+        text += "\n" + after(preset, max(map(int, re.findall(r"-> (\d+)$", text, re.MULTILINE))))
     path = kept(recording) / "manual.rules"
     path.write_text(text)
-    return path
+    return Rules(path, lost, len(_tables(trace) - levels_of(path).keys()))
+
+
+def _tables(trace: pc.Trace) -> set[str]:
+    """Names of the tables of which the recording has events."""
+    files = trace.files().to_arrow()
+    there = set(trace.events().to_arrow()["file"].unique().to_pylist())
+    paths = zip(files["file"].to_pylist(), files["path"].to_pylist(), strict=True)
+    return {Path(str(path)).name for file, path in paths if file in there and str(path).endswith(TABLE)}
 
 
 def after(preset: str, last: int) -> str:
@@ -66,10 +87,11 @@ def _has_gcc(trace: pc.Trace) -> bool:
     return any(Path(str(name)).name == "cc1" for name in trace.contexts().to_arrow()["executable"].to_pylist())
 
 
-def _printed(*words: str) -> str:
+def _printed(*words: str) -> tuple[str, str]:
+    """Rules, and what was said of what they lack."""
     program = find()
     done = subprocess.run([program, "rules", "--no-config", *words], capture_output=True, text=True, check=False)
     # 3: events of the log could not be read; their tables have no rule and go to S0.
     if done.returncode not in (0, 3):
         raise pc.RecordError(f"{program} rules ended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    return done.stdout, "; ".join(done.stderr.strip().splitlines()) if done.returncode else ""

@@ -160,7 +160,7 @@ def test_a_figure_that_fails_leaves_nothing_to_the_next(
     def fails(there: Any) -> Any:
         there.traces("sqlite")
         there.lose("something")
-        there.by_level["x"] = True
+        there.by_level["x"] = 0
         raise error
 
     figures = {"fails": fails, "next": lambda _: lab.Table("next", "Next", ("a",), [(1,)])}
@@ -418,7 +418,8 @@ def test_manual_goes_by_the_levels_of_a_kept_log(
 ) -> None:
     trace, levels = with_log
     manual = importlib.import_module("experiments.manual")
-    assert manual.levels_of(manual.rules_of(trace)) == levels
+    rules = manual.rules_of(trace)
+    assert manual.levels_of(rules.path) == levels and rules[1:] == ("", 0)
     monkeypatch.setattr(lab, "traces", lambda name: [trace] if name == "rocksdb" else [])
     figure = experiments.FIGURES["hotstorage14-trim"]
     found = figure.make(lab)
@@ -432,6 +433,22 @@ def test_manual_goes_by_the_levels_of_a_kept_log(
     other = figure.make(lab)
     assert "No LOG of RocksDB was kept with mixed" in lab.write(other).read_text()
     assert other.rows[1][2:4] == found.rows[1][2:4] and other.rows[1][4] != found.rows[1][4]
+
+
+@pytest.mark.filterwarnings("ignore::pcstream.PcstreamWarning")
+def test_what_a_log_lacks_is_said(lab: Any, with_log: tuple[pc.Trace, dict[str, int]]) -> None:
+    trace, levels = with_log
+    log = trace.path.with_suffix(".kept") / "LOG"
+    first, _, *others = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([first, "EVENT_LOG_v1 {\n", *others]))
+    lab.simulate(trace, ["manual"], discard=False)
+    (lost,) = lab.losses
+    assert lost.startswith("rocksdb-1-x: rules from RocksDB's LOG: ") and "1 events could not be read" in lost
+    assert "from its LOG, in 1 recordings; 1 tables have no rule and go to S0.\n" in lab.said_of_manual()
+    # Also where the rules are made already.
+    lab.begin()
+    lab.simulate(trace, ["manual"], discard=False)
+    assert lab.losses == [lost] and len(levels) > 1
 
 
 def test_lifetimes_of_tables_are_grouped_by_level(
