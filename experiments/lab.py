@@ -81,6 +81,8 @@ class Lab:
         self.may_record = may_record
         #: Recordings of each workload that the current table has.
         self.used: dict[str, list[pc.Trace]] = {}
+        #: All that there are of these workloads: a table of the first ones alone does not have the others.
+        self.found: dict[str, list[pc.Trace]] = {}
         #: What is missing in the results, and why.
         self.left_out: dict[str, str] = {}
         #: What recordings of the current table lack, and what schemes dropped.
@@ -100,14 +102,21 @@ class Lab:
     def begin(self) -> None:
         """Forgets what the table before had, also one that failed. Each begins with this."""
         self.used.clear()
+        self.found.clear()
         self.losses.clear()
         self.by_level.clear()
 
     def traces(self, name: str) -> list[pc.Trace]:
         """All recordings of a workload whose command succeeded; none if it cannot run here. What is left out is said."""
         found = [trace for trace in self._traces(name) if self._succeeded(trace)]
-        self.used[name] = found
+        self.used[name] = self.found[name] = found
         return found
+
+    def first(self, name: str) -> pc.Trace | None:
+        """The first of these, for a table that has no other of this workload."""
+        found = self.traces(name)[:1]
+        self.used[name] = found
+        return found[0] if found else None
 
     def _succeeded(self, trace: pc.Trace) -> bool:
         """Whether the recorded command did. What one that failed has written is not the workload."""

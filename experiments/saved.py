@@ -41,7 +41,7 @@ def parts(lab: Lab, recordings: dict[str, list[str]]) -> dict[str, Any]:
 
 def made_of(lab: Lab) -> dict[str, Any]:
     """What the lab's current table is made of."""
-    return parts(lab, {name: [str(trace.meta["trace_id"]) for trace in traces] for name, traces in lab.used.items()})
+    return parts(lab, {name: [str(trace.meta["trace_id"]) for trace in traces] for name, traces in lab.found.items()})
 
 
 def write(lab: Lab, table: Table) -> Path:

@@ -41,7 +41,8 @@ def make(lab: Lab) -> Table:
     table = Table(NAME, "FAST'19 Fig. 4: lifetimes of the call paths that write most, in pages written by the host", columns)
     drawn = {}
     for name in WORKLOADS:
-        for trace in lab.traces(name)[:1]:
+        trace = lab.first(name)
+        if trace is not None:
             events = trace.events().to_pandas()
             lives = lifetimes(events)
             explained = tuple(f"{between(lives.lifetime, groups):.0%}" for groups in (lives.lba // CHUNK, lives.context))

@@ -22,7 +22,8 @@ def make(lab: Lab) -> Table:
     """A row for each scheme and stream of the workload Mixed 1, with and without discards."""
     columns = ("scheme", "discards", "stream", "pages", "p25", "p50", "p75", "p75 / p25")
     table = Table(NAME, "FAST'19 Fig. 11: lifetimes by stream, Mixed 1, in pages written by the host", columns)
-    for trace in lab.traces("mixed1")[:1]:
+    trace = lab.first("mixed1")
+    if trace is not None:
         for discard, said in DISCARDS:
             results = lab.simulate(trace, [scheme for scheme, _ in SCHEMES], **filled(discard))
             for scheme, destination in SCHEMES:

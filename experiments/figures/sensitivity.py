@@ -49,7 +49,7 @@ def make(lab: Lab) -> Table:
     table = Table(NAME, "WAF over utilisation, superblock and streams, without discards", columns)
     #: By what PCStream is compared with, point and workload.
     savings: dict[str, dict[Point, dict[str, float]]] = {name: {} for name, _, _ in AGAINST}
-    found = {name: traces[0] for name in PAPERS if (traces := lab.traces(name))}
+    found = {name: trace for name in PAPERS if (trace := lab.first(name))}
     for name, trace in found.items():
         for point, wafs in points(lab, trace):
             changes = {to: wafs["pcstream"] / wafs[to] - 1 for to in savings}

@@ -20,10 +20,12 @@ def make(lab: Lab) -> Table:
     table = Table(NAME, "FAST'19 Fig. 2: IOPS over the number of streams, S0 included", columns)
     lines: dict[str, tuple[list[float], list[float]]] = {}
     for name in WORKLOADS:
-        traces = lab.traces(name)[:1]
-        for count in COUNTS if traces else ():
+        trace = lab.first(name)
+        if trace is None:
+            continue
+        for count in COUNTS:
             names = [scheme for scheme, _ in SCHEMES]
-            results = lab.simulate(traces[0], names, streams=count, discard=False, spare_factor=None, timing=True)
+            results = lab.simulate(trace, names, streams=count, discard=False, spare_factor=None, timing=True)
             found = [results[at] for at in SCHEMES]
             table.rows.append((name, count, *(value for r in found for value in (round(r.iops), float(r.waf)))))
             for (scheme, _), result in zip(SCHEMES, found, strict=True):

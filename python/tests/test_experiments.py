@@ -121,6 +121,21 @@ def test_a_recording_whose_command_failed_is_left_out(experiments: Any, tmp_path
     assert "recordings: sqlite 1," in there.provenance()
 
 
+def test_a_figure_of_the_first_recordings_says_so(experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = importlib.import_module("experiments.lab")
+    workloads = importlib.import_module("experiments.workloads").all_of(True)
+    there = lab.Lab(tmp_path, True, 2, workloads, may_record=False)
+    for number in (1, 2):
+        shutil.copytree(pc.datasets.load("sqlite").path, there._path(workloads["sqlite"], number))
+    monkeypatch.setattr(experiments.FIGURES["fast19-fig2"], "COUNTS", (2,))
+    for name, programs in (("fast19-fig4", "sqlite 1,"), ("fast19-fig2", "sqlite 1,"), ("fast19-fig13", "sqlite 2,")):
+        there.begin()
+        table = experiments.FIGURES[name].make(there)
+        saved = importlib.import_module("experiments.saved")
+        assert f"recordings: {programs}" in saved.write(there, table).read_text()
+        assert saved.keep(there, name) is not None, "it would be made of the same again"
+
+
 def with_losses(path: Path) -> tuple[pc.Trace, str]:
     """A recording that says that it lacks something, and the cause of it."""
     shutil.copytree(pc.datasets.load("sqlite").path, path)
