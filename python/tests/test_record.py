@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import signal
@@ -104,6 +105,22 @@ def test_a_recording_without_a_name_lives_as_long_as_its_object(tmp_path: Path, 
         del events
     assert not [str(one.message) for one in caught if str(directory) in str(one.message)]
     assert not directory.exists() and [file.name for file in tmp_path.iterdir()] == ["pcstream"]
+
+
+def test_a_whole_trace_stays_where_the_program_fails_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = program(tmp_path, SMALL + "echo 'error: cannot unmount: target is busy' >&2\nexit 1\n")
+    monkeypatch.setenv("TRACE", str(pc.datasets.load("sqlite").path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    said = r"record ended with 1: error: cannot unmount: target is busy; the trace is in (.*/recording\.pctrace)$"
+    with pytest.raises(pc.RecordError, match=said) as caught:
+        pc.record(["true"], on="scratch:64M", binary=fake)
+    place = Path(str(caught.value).rpartition(" in ")[2])
+    del caught
+    gc.collect()
+    assert place.is_relative_to(tmp_path) and pc.open(place).id == pc.datasets.load("sqlite").id
+    with pytest.raises(pc.RecordError, match="the trace is in .*/named.pctrace$"):
+        pc.record(["true"], tmp_path / "named.pctrace", binary=fake)
 
 
 def test_recordings_without_a_name_live_until_a_sweep_has_simulated_them(

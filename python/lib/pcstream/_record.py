@@ -51,7 +51,8 @@ def record(
     What the program and the command say on stderr is passed on.
 
     Raises:
-        RecordError: it could not record; the message is what it said.
+        RecordError: it could not record; the message is what it said. Where it failed later, as with a scratch file system
+            that stays busy, the trace is there, and the message says where.
 
     Warns:
         LossWarning: the trace lacks something; the message says what.
@@ -68,6 +69,11 @@ def record(
     failure = failure_of(trace.meta) if trace else None
     if trace is None or (failure is None and code not in (0, LOSSES)):
         error = error_of(said).replace("replace it with --force", "replace it with overwrite=True")
+        if trace is not None:
+            # Such as a scratch file system that stays busy, after the recording.
+            error += f"; the trace is in {output}"
+            if temporary is not None:
+                temporary.keep()
         raise RecordError(f"{program} record ended with {code}: {error}")
     trace._kept_alive = temporary
     lost = ", ".join(f"{cause} {count}" for cause, count in trace.meta["losses"].items() if count)

@@ -16,7 +16,11 @@ class Temporary:
 
     def __init__(self, prefix: str) -> None:
         self.name = tempfile.mkdtemp(prefix=prefix)
-        weakref.finalize(self, _delete, self.name, os.getpid())
+        self._deletion = weakref.finalize(self, _delete, self.name, os.getpid())
+
+    def keep(self) -> None:
+        """It is not deleted any more."""
+        self._deletion.detach()
 
 
 def _delete(name: str, owner: int) -> None:
