@@ -387,6 +387,19 @@ def test_when_streams_pay_has_both_curves(experiments: Any, lab: Any, monkeypatc
     assert f" | {wafs['sqlite', 'no', '98%']:.2f} | " in summary(figure, path)[2]
 
 
+def test_neither_run_of_a_pair_is_always_first(experiments: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = importlib.import_module("experiments.figures.cpu")
+    calls: list[bool] = []
+
+    def seconds(_: object, *, capture: bool) -> float:
+        calls.append(capture)
+        return float(len(calls))
+
+    monkeypatch.setattr(cpu, "seconds", seconds)
+    assert cpu.measured(None, 3) == [(2, 3), (5, 4), (6, 7)]
+    assert calls == [False, False, True, True, False, False, True]
+
+
 def test_root_processor_time_of_a_capture(experiments: Any, lab: Any, recorder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PCSTREAM_BINARY", recorder)
     cpu = importlib.import_module("experiments.figures.cpu")
