@@ -310,6 +310,7 @@ class Cluster:
         (lambda t: pc.sweep(t, out=5), "out 5: expected a path"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, streams=[1], workers=0), "workers 0: expected 1 to"),
         (lambda t: pc.sweep(t, streams=[1], workers=-1, executor="here"), "workers -1: expected 1 to"),
+        (lambda t: pc.sweep(t, streams=[1], workers=4, executor="here"), "workers 4 is for 'processes' alone"),
         (lambda t: pc.sweep(t, options=5), "options 5: expected a mapping"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, streams=[1], executor="threads"), "'here', 'processes'"),
         (lambda t: pc.sweep(t, streams=[1], executor=Cluster()), "expected .* a dask.distributed.Client"),
@@ -318,6 +319,9 @@ class Cluster:
         (lambda t: pc.sweep(t, streams=[[1, 2]]), r"streams \(1, 2\): expected a whole number from 1 to 255"),
         (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),
         (lambda t: pc.sweep(t, options={"foo": 1}), "option 'foo': expected one of prefill"),
+        (lambda t: pc.sweep(t, options={"settings": {}}), "option 'settings': expected one of prefill"),
+        (lambda t: pc.sweep(t, options={"pack": 0.9}, pack=[0.8]), "axis pack: it is in the options, too: give it once"),
+        (lambda t: pc.sweep(t, "pcstream", options={"set": [("pcstream.key", "context")]}), "option set .*: expected a mapping"),
         (lambda t: pc.sweep(t, set=["pcstream.key=executable"]), "axis set .*: expected a mapping"),
         (lambda t: pc.sweep(t, "pcstream", set={"pcstream.key": []}), "axis set pcstream.key is empty"),
         (lambda t: pc.sweep(t, "pcstream", set={"pcstream.keys": [1, 2]}), "no parameter 'keys'; did you mean key"),

@@ -361,6 +361,22 @@ def test_rows_say_with_what_options_they_were_made(small: pc.Trace, tmp_path: Pa
     assert one.select(columns[:5]).dtypes == types and one.select(columns).rows() == [(None, 0.9, None, None, True, 7)]
 
 
+def test_columns_do_not_depend_on_who_computed_first(small: pc.Trace, tmp_path: Path) -> None:
+    def swept(out: str, **grid: Any) -> tuple[list[str], list[list[str]]]:
+        frame = pc.sweep(small, "pcstream", executor="here", out=tmp_path / out, **grid).to_polars()
+        return frame.columns, [pl.read_parquet(file).columns for file in (tmp_path / out).iterdir()]
+
+    chunk = "pcstream.lifetime.chunk"
+    axes: dict[str, Any] = {"device": pc.Device(gc="own"), "set": {chunk: [64]}, "streams": [3]}
+    fixed: dict[str, Any] = {"device": pc.Device(gc="own", streams=3), "options": {"set": {chunk: 64}, "memory": 1 << 30}}
+    first = [swept("a", **axes), swept("a", **fixed)]
+    second = [swept("b", **fixed), swept("b", **axes)]
+    assert first == second[::-1], "memory is no reason to compute again"
+    assert {chunk, "streams"} <= set(first[0][0]) and {chunk, "streams"}.isdisjoint(first[1][0])
+    ((kept,),) = {tuple(map(tuple, files)) for _, files in first + second}
+    assert chunk in kept and "device.streams" in kept and "streams" not in kept
+
+
 def test_a_sweep_without_a_place_of_its_own_travels_with_its_rows(small: pc.Trace, tmp_path: Path) -> None:
     def made(out: Path | None) -> tuple[bytes, pl.DataFrame]:
         sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out=out, streams=[2, 3])

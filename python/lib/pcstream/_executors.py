@@ -59,15 +59,22 @@ def of(executor: object, workers: SupportsIndex | None) -> Callable[[Mapping[str
     """What computes points, and yields them in the order in which they end; one that cannot be is refused before the first."""
     if workers is not None:
         workers = _check.whole("workers", workers, 1, 2**15)
-    if executor == "here":
-        return here
     if executor == "processes":
         return partial(processes, workers)
-    if _is_client(executor):
-        return partial(dask, executor)
-    if getattr(executor, "__name__", "") == "ray":
-        return partial(ray, executor)
-    raise ArgumentError(f"executor {executor!r}: expected 'here', 'processes', a dask.distributed.Client, or the module ray")
+    where: Callable[[Mapping[str, Point]], Done]
+    if executor == "here":
+        where = here
+    elif _is_client(executor):
+        where = partial(dask, executor)
+    elif getattr(executor, "__name__", "") == "ray":
+        where = partial(ray, executor)
+    else:
+        expected = "'here', 'processes', a dask.distributed.Client, or the module ray"
+        raise ArgumentError(f"executor {executor!r}: expected {expected}")
+    if workers is not None:
+        text = "is for 'processes' alone; a cluster has as many as were started, and 'here' none"
+        raise ArgumentError(f"workers {workers} {text}: leave it out")
+    return where
 
 
 def _is_client(executor: object) -> bool:

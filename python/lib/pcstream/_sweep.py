@@ -53,8 +53,6 @@ AXES = (
 )
 #: Fields of the options that can be swept.
 OPTION_AXES = ("prefill", "pack", "pack_live", "fill", "discard")
-#: Columns that say which point a row is of. The seed is a result: that of the profile if none is given.
-HEAD = ("trace", "trace_id", *(name for name in AXES if name != "seed"), *OPTION_AXES)
 #: How the names of temporary directories begin.
 TEMPORARY = "pcstream-sweep-"
 #: Points without rows that are named one by one.
@@ -79,17 +77,24 @@ class Point:
     inputs: Inputs
 
     def key(self) -> str:
-        """A digest of all that decides the rows: where the trace lies and what it is called does not."""
+        """A digest of all that decides the rows: where the trace lies, what it is called and memory do not."""
         inputs = self.inputs
         schemes = [uuid.uuid4().hex if one is None else one for one in inputs.schemes]
         parts = [_pcstream.__version__, inputs.build, inputs.trace, inputs.rules, schemes, repr(self.device)]
-        text = json.dumps([*parts, self.options], sort_keys=True, default=str)
+        options = {name: value for name, value in self.options.items() if name != "memory"}
+        text = json.dumps([*parts, options], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def head(self) -> dict[str, Any]:
-        """The columns that say which point it is."""
+        """The columns that say which point of a sweep it is. The seed is a result: that of the profile if none is given."""
         axes = {name: value for name, value in self.axes.items() if name != "seed"}
         return {"trace": self.trace, "trace_id": self.trace_id, **axes, **self.given}
+
+    def kept_head(self) -> dict[str, Any]:
+        """The same where rows are kept: the columns do not depend on what is an axis, but on what decides the rows."""
+        settings = sorted((self.options.get("set") or {}).items())
+        parameters = {name: _plain(name, value) for name, value in settings}
+        return {"trace": self.trace, "trace_id": self.trace_id, **self.given, **parameters}
 
     def check(self) -> None:
         """Refuses to be computed by other code than the sweep began with."""
@@ -107,7 +112,7 @@ class Point:
         for place in (f"{self.place}: ", f"{trace.path}/"):
             said = said.replace(place, "")
         device = {f"device.{k}": v for k, v in results.device.items() if isinstance(v, (int, float, str))}
-        first = {**self.head(), "seed": results.json["seed"]}
+        first = {**self.kept_head(), "seed": results.json["seed"]}
         has_losses = any(issubclass(category, LossWarning) for category, _ in warned)
         last = {**device, "warnings": said, "losses": has_losses, "pcstream": _pcstream.__version__}
         return [{**first, **result.row(), **last} for result in results]
@@ -183,7 +188,7 @@ class Sweep:
         import pyarrow
 
         try:
-            tables = [_labelled(self._store.read(file), point.head()) for file, point in self._files]
+            tables = [_labelled(self._store.read(file), point) for file, point in self._files]
         except OSError as error:
             raise Error(f"{self.path}: rows are gone or damaged; sweep again: {described(error)}") from error
         return pyarrow.concat_tables(tables, promote_options="permissive") if tables else pyarrow.table({})
@@ -221,10 +226,10 @@ def sweep(
         device: what the devices of the grid have in common, or the name of a profile; one that has a profile and no size
             is scaled to each trace.
         executor: ``"here"`` (this process), ``"processes"``, a ``dask.distributed.Client``, or the module ``ray``.
-        workers: processes of ``"processes"``; by default one for each processor.
+        workers: processes of ``"processes"``, and of no other; by default one for each processor.
         out: a directory for the results, or a URL that fsspec knows; a sweep that ended early goes on there. By default a
             temporary directory.
-        options: keyword arguments of :func:`pcstream.simulate` that all points have.
+        options: keyword arguments of :func:`pcstream.simulate` that all points have, and that are no axes.
         progress: called with the points that are done, and with all of them, at the beginning and after each.
         axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``pack_live``, ``fill``,
             ``discard``: ``streams=range(1, 17), spare_factor=[.07, .125]``. Values of ``background_gc`` are pairs or None.
@@ -339,18 +344,12 @@ def grid(
     unknown = [name for name in axes if name not in (*AXES, *OPTION_AXES, "set")]
     if unknown:
         raise ArgumentError(f"axis {unknown[0]!r}: expected one of {', '.join((*AXES, *OPTION_AXES, 'set'))}")
-    known = [each.name for each in fields(Options) if each.init]
-    if not isinstance(options, Mapping):
-        raise ArgumentError(f"options {options!r}: expected a mapping such as {{'pack': 0.9}}")
-    for name in options:
-        if _field(name) not in known:
-            allowed = ", ".join("set" if one == "settings" else one for one in known)
-            raise ArgumentError(f"option {name!r}: expected one of {allowed}")
+    fixed = _fixed(options, axes)
     values = {name: _values(name, axis) for name, axis in axes.items() if name != "set"}
-    settings = _settings(axes.get("set", {}), options)
+    settings = _settings(axes.get("set", {}), fixed)
     values |= settings
     for combination in itertools.product(*settings.values()):
-        every = (options.get("set") or {}) | dict(zip(settings, combination, strict=True))
+        every = {**fixed, **dict(zip(settings, combination, strict=True))}
         _pcstream.check_schemes(list(chosen), Options(settings=every, rules=options.get("rules")))
     common = _identity.build(), _identity.rules(options), _identity.schemes(chosen, kept)
     base = device_of(device)
@@ -363,13 +362,29 @@ def grid(
             fitted = fitted.scaled()
         all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
         if settings:
-            all_options["set"] = {**(options.get("set") or {}), **{name: at[name] for name in settings}}
+            all_options["set"] = {**fixed, **{name: at[name] for name in settings}}
         checked = _options(all_options)
         given = {name: getattr(checked, name) for name in OPTION_AXES}
         shown = {name: _shown(name, value) for name, value in at.items()}
         of = (trace._place, trace._given, trace.id)
         points.append(Point(*of, fitted, chosen, all_options, shown, given, inputs))
     return points
+
+
+def _fixed(options: Any, axes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters of schemes that all points have. Refuses options that cannot be, or that an axis would replace."""
+    if not isinstance(options, Mapping):
+        raise ArgumentError(f"options {options!r}: expected a mapping such as {{'pack': 0.9}}")
+    known = ["set" if each.name == "settings" else each.name for each in fields(Options) if each.init]
+    for name in options:
+        if name not in known:
+            raise ArgumentError(f"option {name!r}: expected one of {', '.join(known)}")
+        if name in axes and name != "set":
+            raise ArgumentError(f"axis {name}: it is in the options, too: give it once")
+    fixed = options.get("set") or {}
+    if not isinstance(fixed, Mapping):
+        raise ArgumentError(f"option set {fixed!r}: expected a mapping such as {{'pcstream.lifetime.chunk': 256}}")
+    return fixed
 
 
 def _inputs(
@@ -382,11 +397,7 @@ def _inputs(
 
 def _options(given: Mapping[str, Any]) -> Options:
     """Keyword arguments of :func:`pcstream.simulate`, checked."""
-    return Options(**{_field(name): value for name, value in given.items()})
-
-
-def _field(option: str) -> str:
-    return "settings" if option == "set" else option
+    return Options(**{"settings" if name == "set" else name: value for name, value in given.items()})
 
 
 def _values(name: str, axis: Any) -> list[Any]:
@@ -409,18 +420,26 @@ def _value(given: Any) -> Any:
     return value if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else tuple(map(_value, value))
 
 
-def _settings(swept: Any, options: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _settings(swept: Any, fixed: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Values of parameters of schemes that are swept, by parameter: all numbers, or all texts."""
     if not isinstance(swept, Mapping):
         raise ArgumentError(f"axis set {swept!r}: expected a mapping such as {{'pcstream.lifetime.chunk': [1, 256]}}")
     settings = {}
     for name, axis in swept.items():
-        if name in (options.get("set") or {}):
+        if name in fixed:
             raise ArgumentError(f"axis set: {name} is in the option set, too: give it once")
         values = _values(f"set {name}", axis)
-        numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-        settings[name] = values if numbers else [setting(name, value)[2] for value in values]
+        plain = [_plain(name, value) for value in values]
+        settings[name] = [setting(name, value)[2] for value in values] if any(isinstance(one, str) for one in plain) else plain
     return settings
+
+
+def _plain(name: str, value: Any) -> int | float | str:
+    """The value of a parameter of a scheme: a number that a column can have, or else its text."""
+    value = _check.plain(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63:
+        return value
+    return setting(name, value)[2]
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -430,11 +449,13 @@ def _shown(name: str, value: Any) -> Any:
     return "+".join(value) if isinstance(value, tuple) else value
 
 
-def _labelled(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
+def _labelled(table: pa.Table, point: Point) -> pa.Table:
     """Rows under the name and the axes of a point, whoever computed them first."""
     import pyarrow
 
-    rest = table.select([name for name in table.column_names if name not in HEAD and name not in head])
+    head = point.head()
+    others = {*head, *point.kept_head()}
+    rest = table.select([name for name in table.column_names if name not in others])
     for at, (name, value) in enumerate(head.items()):
         rest = rest.add_column(at, name, pyarrow.array([value] * rest.num_rows, _type(name)))
     return rest
