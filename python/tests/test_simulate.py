@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import pcstream as pc
@@ -106,6 +107,9 @@ def test_results_as_tables_objects_and_pictures(small: pc.Trace, tmp_path: Path)
     frame, polars = results.to_pandas(), results.to_polars()
     assert isinstance(frame, pd.DataFrame) and list(frame.waf) == [r.waf for r in results]
     assert isinstance(polars, pl.DataFrame) and polars["wear.mean"].to_list() == [r.wear["mean"] for r in results]
+    arrow = pa.table(cast(Any, results))
+    assert arrow.equals(results.to_arrow()) and arrow["waf"].to_pylist() == [r.waf for r in results]
+    assert f"<td>pcstream</td><td>internal</td><td>{results[3].waf:.3f}</td></tr></table>" in results._repr_html_()
     assert sum(context["pages"] for context in results.contexts) == 65536
     assert "pcstream" in repr(results) and f"{pcstream.waf:.3f}" in repr(pcstream)
     names = cast(Any, results)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -169,6 +169,16 @@ def test_a_sweep_says_what_it_has(small: pc.Trace, tmp_path: Path) -> None:
     assert repr(sweep) == f"<pcstream.Sweep {str(tmp_path)!r}: 2 points over superblock_pages, gc; 2 failures>"
     one = pc.sweep(small, "baseline", executor="here")
     assert repr(one) == f"<pcstream.Sweep {str(one.path)!r}: 1 points; 0 failures>"
+
+
+def test_a_sweep_is_a_table(small: pc.Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", streams=[2, 3])
+    assert pl.DataFrame(cast(Any, sweep)).equals(sweep.to_polars())
+    assert sweep.to_pandas()["streams"].tolist() == [2, 3]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for rows in (sweep, pc.simulate(small, "baseline"), small.files()):
+        with pytest.raises(pc.MissingPackageError, match=r"to_pandas\(\) needs the package pandas: pip install 'pcstream\[pandas\]'"):
+            rows.to_pandas()
 
 
 def test_devices_that_cannot_be_are_left_out_and_named(small: pc.Trace, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -89,9 +90,12 @@ class SizeWarning(PcstreamWarning):
     """The size of the simulated device limits what a result says: the trace writes less than it holds, or to more addresses."""
 
 
-def missing(package: str, extra: str, what: str) -> MissingPackageError:
-    """The error for an optional package that is not installed."""
-    return MissingPackageError(f"{what} needs the package {package}: pip install 'pcstream[{extra}]'")
+def needs(what: str, package: str, extra: str) -> None:
+    """Raises how to install an optional package if it is not there; whoever calls this imports it then."""
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        raise MissingPackageError(f"{what} needs the package {package}: pip install 'pcstream[{extra}]'") from error
 
 
 def described(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._errors import ArgumentError, missing
+from ._errors import ArgumentError, needs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,10 +125,9 @@ def _axes(ax: Axes | None) -> tuple[Axes, Figure | None]:
     """Where to draw, and the figure if it is one of its own."""
     if ax is not None:
         return ax, None
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise missing("matplotlib", "plot", "plot") from error
+    needs("plot", "matplotlib", "plot")
+    from matplotlib import pyplot
+
     figure, axes = pyplot.subplots(layout="constrained")
     return axes, figure
 

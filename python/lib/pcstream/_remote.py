@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _check
-from ._errors import ArgumentError, MissingPackageError, RemoteError, TraceError, TraceNotFoundError, missing
+from ._errors import ArgumentError, MissingPackageError, RemoteError, TraceError, TraceNotFoundError, needs
 
 #: Files of a trace beside ``meta.json``.
 TABLES = ("events.parquet", "contexts.parquet", "files.parquet")
@@ -29,10 +29,9 @@ def cache_directory() -> Path:
 
 def opened(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path inside it."""
-    try:
-        import fsspec
-    except ImportError as error:
-        raise missing("fsspec", "remote", url) from error
+    needs(url, "fsspec", "remote")
+    import fsspec
+
     with reached(url):
         system, inside = fsspec.core.url_to_fs(url)
     return system, inside.rstrip("/")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _check, _pcstream
-from ._errors import ArgumentError, described, missing
+from ._errors import ArgumentError, described, needs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,10 +111,9 @@ class Scheme:
         write_stream: bytes,
         now: int,
     ) -> bytes:
-        try:
-            import numpy as np
-        except ImportError as error:
-            raise missing("numpy", "scheme", "a scheme in Python") from error
+        needs("a scheme in Python", "numpy", "scheme")
+        import numpy as np
+
         batch = Batch(
             time_ns=np.frombuffer(time_ns, np.uint64),
             lba=np.frombuffer(lba, np.uint64),

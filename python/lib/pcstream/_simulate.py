@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import warnings
@@ -10,22 +11,23 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from . import _errors, _pcstream, _remote, _scheme
 from ._device import Device
-from ._errors import ArgumentError, LossWarning, SizeWarning, missing
+from ._errors import ArgumentError, LossWarning, SizeWarning, needs
 from ._options import Options
 from ._plot import Plot
 from ._result import Result
 from ._scheme import Scheme
+from ._table import Tabular, of_rows
 from ._trace import Trace
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
+    import pyarrow as pa
 
 #: Schemes compared by default, as by ``pcstream simulate``: the papers', ours and their limit.
 DEFAULT_SCHEMES = ("baseline", "manual", "autostream-mq", "autostream-sfr", "pcstream", "pcstream-plus", "oracle")
 
 
-class Results(Sequence[Result]):
+class Results(Tabular, Sequence[Result]):
     """All results of a simulation, in the order of schemes and GC destinations."""
 
     def __init__(
@@ -111,21 +113,22 @@ class Results(Sequence[Result]):
         """Pictures, made by matplotlib."""
         return Plot(self)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """:attr:`rows` as a ``pandas.DataFrame``."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise missing("pandas", "pandas", "to_pandas()") from error
-        frame: pd.DataFrame = pandas.DataFrame(self.rows)
-        return frame
+    def _repr_html_(self) -> str:
+        cells = [(r.scheme, r.gc_destination, "-" if r.waf is None else format(r.waf, ".3f")) for r in self]
+        rows = [("scheme", "GC to", "WAF"), *cells]
+        lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+        return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+    def to_arrow(self) -> pa.Table:
+        """:attr:`rows` as a ``pyarrow.Table``."""
+        needs("to_arrow()", "pyarrow", "pandas")
+        return of_rows(self.rows)
 
     def to_polars(self) -> pl.DataFrame:
-        """:attr:`rows` as a ``polars.DataFrame``."""
-        try:
-            import polars
-        except ImportError as error:
-            raise missing("polars", "polars", "to_polars()") from error
+        """:attr:`rows` as a ``polars.DataFrame``; without pyarrow."""
+        needs("to_polars()", "polars", "polars")
+        import polars
+
         return polars.DataFrame(self.rows, infer_schema_length=None)
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _check, _executors, _identity, _pcstream, _scheme
 from ._device import Device
-from ._errors import ArgumentError, DeviceError, Error, LossWarning, PcstreamWarning, SweepError, SweepWarning, described, missing
+from ._errors import ArgumentError, DeviceError, Error, LossWarning, PcstreamWarning, SweepError, SweepWarning, described, needs
 from ._executors import Rows
 from ._identity import Inputs
 from ._options import Options, setting
@@ -30,12 +30,11 @@ from ._plot import SweepPlot
 from ._scheme import Scheme
 from ._simulate import DEFAULT_SCHEMES, device_of, simulated
 from ._store import Store
+from ._table import Tabular, of_rows
 from ._temporary import Temporary
 from ._trace import Trace
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
 #: Fields of a device that can be swept.
@@ -133,7 +132,7 @@ class Failure:
         return f"{dict(self.axes)} of {self.trace}: {described(self.error)}"
 
 
-class Sweep:
+class Sweep(Tabular):
     """The rows of all points, kept as Parquet files."""
 
     def __init__(
@@ -185,6 +184,7 @@ class Sweep:
         Raises:
             Error: the files are not there any more.
         """
+        needs("to_arrow()", "pyarrow", "sweep")
         import pyarrow
 
         try:
@@ -192,18 +192,6 @@ class Sweep:
         except OSError as error:
             raise Error(f"{self.path}: rows are gone or damaged; sweep again: {described(error)}") from error
         return pyarrow.concat_tables(tables, promote_options="permissive") if tables else pyarrow.table({})
-
-    def to_pandas(self) -> pd.DataFrame:
-        """All rows as a ``pandas.DataFrame``."""
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> pl.DataFrame:
-        """All rows as a ``polars.DataFrame``."""
-        try:
-            import polars
-        except ImportError as error:
-            raise missing("polars", "polars", "to_polars()") from error
-        return polars.DataFrame(self.to_arrow())
 
 
 def sweep(
@@ -254,10 +242,7 @@ def sweep(
     With ``"processes"``, a script that calls this needs ``if __name__ == "__main__":``, as all of multiprocessing does, and
     schemes come from modules: in a notebook, those that it defines need ``"here"``, Dask or Ray.
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise missing("pyarrow", "sweep", "sweep()") from error
+    needs("sweep()", "pyarrow", "sweep")
     compute = _executors.of(executor, workers)
     # Held until the rows are there: temporary recordings are deleted with their objects.
     opened = _opened(traces)
@@ -286,7 +271,7 @@ def sweep(
             if isinstance(rows, BaseException):
                 failed[file] = rows
             else:
-                store.write(file, _table(rows))
+                store.write(file, of_rows(rows, _type))
                 said[file] = rows[0]["warnings"], rows[0]["losses"]
             if progress is not None:
                 progress(done, len(todo))
@@ -461,18 +446,8 @@ def _labelled(table: pa.Table, point: Point) -> pa.Table:
     return rest
 
 
-def _table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows as a table: the same columns in every row, though schemes have facts of their own.
-
-    Columns of options have their type also where no point has a value, and that of seeds has room for the largest.
-    """
-    import pyarrow
-
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pyarrow.table({name: pyarrow.array([row.get(name) for row in rows], _type(name)) for name in names})
-
-
 def _type(name: str) -> pa.DataType | None:
+    """That of a column: options have one also where no point has a value, and that of seeds has room for the largest."""
     import pyarrow
 
     if name == "seed":

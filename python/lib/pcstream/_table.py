@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ._errors import missing
+from ._errors import needs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,11 +13,36 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Table:
+class Tabular:
+    """What has rows: whoever knows the PyCapsule interface of Arrow takes it as it is."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule with an Arrow stream of the rows."""
+        capsule: object = self.to_arrow().__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+        return capsule
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a ``pyarrow.Table``."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a ``pandas.DataFrame``."""
+        needs("to_pandas()", "pandas", "pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a ``polars.DataFrame``."""
+        needs("to_polars()", "polars", "polars")
+        import polars
+
+        return polars.DataFrame(self)
+
+
+class Table(Tabular):
     """A table in Arrow's format: give it to pyarrow, polars, DuckDB, pandas, or whatever knows the PyCapsule interface.
 
     Nothing is read before someone asks for rows, and every use reads from the beginning. Errors of the trace come as
-    errors of the library that reads, with the same words.
+    errors of the library that reads, with the same words. Names of operations and kinds are categories in pandas and polars.
     """
 
     def __init__(self, capsule: Callable[[], object]) -> None:
@@ -32,24 +57,20 @@ class Table:
 
     def to_arrow(self) -> pa.Table:
         """As a ``pyarrow.Table``."""
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise missing("pyarrow", "pandas", "to_arrow()") from error
+        needs("to_arrow()", "pyarrow", "pandas")
+        import pyarrow
+
         return pyarrow.RecordBatchReader.from_stream(self).read_all()
 
-    def to_pandas(self) -> pd.DataFrame:
-        """As a ``pandas.DataFrame``; names of operations and kinds are categories."""
-        try:
-            import pandas  # noqa: F401
-        except ImportError as error:
-            raise missing("pandas", "pandas", "to_pandas()") from error
-        return self.to_arrow().to_pandas()
 
-    def to_polars(self) -> pl.DataFrame:
-        """As a ``polars.DataFrame``; names of operations and kinds are categories."""
-        try:
-            import polars
-        except ImportError as error:
-            raise missing("polars", "polars", "to_polars()") from error
-        return polars.DataFrame(self)
+def of_rows(rows: Sequence[Mapping[str, Any]], type_of: Callable[[str], pa.DataType | None] = lambda name: None) -> pa.Table:
+    """Rows as a table: the same columns in every row, though schemes have facts of their own.
+
+    Args:
+        rows: values by column; null where a row has none.
+        type_of: the type of a column, or None for that of its values.
+    """
+    import pyarrow
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pyarrow.table({name: pyarrow.array([row.get(name) for row in rows], type_of(name)) for name in names})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _check, _pcstream, _remote
-from ._errors import ArgumentError, missing
+from ._errors import ArgumentError, needs
 from ._scheme import HINTS, KINDS, OPS
 from ._trace import Trace
 
@@ -73,10 +73,9 @@ def write(
 
     All events are in memory at once, with several times the size of the columns.
     """
-    try:
-        import numpy as np
-    except ImportError as error:
-        raise missing("numpy", "scheme", "a trace from columns") from error
+    needs("a trace from columns", "numpy", "scheme")
+    import numpy as np
+
     events = _by_name(events)
     names = list(events)
     if unknown := [name for name in names if name not in TYPES]:
@@ -123,10 +122,9 @@ def _by_name(events: Any) -> Mapping[str, Any]:
             f"events of the type {kind.__name__}: expected columns by name, such as {{'lba': [...]}}, or a table of pandas, "
             f"polars, or any library that knows Arrow{hint}"
         )
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise missing("pyarrow", "pandas", "a trace from an Arrow table") from error
+    needs("a trace from an Arrow table", "pyarrow", "pandas")
+    import pyarrow as pa
+
     table = pa.RecordBatchReader.from_stream(events).read_all()
     _check_once(table.column_names)
     columns = {}
