@@ -325,11 +325,10 @@ def unfit(result: Path) -> str:
     return ""
 
 
-def spread(values: Sequence[float]) -> str:
-    """A mean, and the least and greatest value behind it."""
-    if len(values) == 1:
-        return f"{values[0]:.3f}"
-    return f"{statistics.fmean(values):.3f} ({min(values):.3f}-{max(values):.3f})"
+def spread(values: Sequence[float], form: str = ".3f", to: str = "-") -> str:
+    """A mean, and the least and greatest value behind it, unless there is one value; each in the form of ``format``."""
+    mean, least, greatest = (format(value, form) for value in (statistics.fmean(values), min(values), max(values)))
+    return mean if len(values) == 1 else f"{mean} ({least}{to}{greatest})"
 
 
 def conditions(utilisation: float = UTILISATION, spare_factor: float | None = SPARE_FACTOR) -> str:

@@ -70,7 +70,7 @@ def lifetimes(events: Any) -> Lives:
     writer = np.zeros(end, dtype=np.int64)
     deaths = []
     now = 0
-    known = (events["kind"] == "data") & (events["context"].fillna(0) != 0)
+    known = (events["kind"] == "data") & (events["context"] != 0)
     # Of the write that a page has its data from, counted from 1; 0 for data that nobody asks about.
     rows = np.where(known, np.arange(len(events)) + 1, 0)
     for op, lba, pages, row in zip(events["op"], events["lba"], events["pages"], rows, strict=True):
@@ -87,7 +87,7 @@ def lifetimes(events: Any) -> Lives:
             written[extent] = now + np.arange(pages)
             now += pages
     row, dead, lifetime = (np.concatenate(column) for column in zip(*deaths, strict=True))
-    return Lives(*(events[name].fillna(0).to_numpy(np.int64)[row - 1] for name in ("context", "file")), dead, lifetime)
+    return Lives(*(events[name].to_numpy(np.int64)[row - 1] for name in ("context", "file")), dead, lifetime)
 
 
 def between(lifetimes: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> float:

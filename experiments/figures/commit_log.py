@@ -8,6 +8,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+import pcstream as pc
+
 from ..fullness import BY_LIVE_DATA, filled
 from ..lab import DISCARDS, LEGACY, Lab, Table, conditions, spread
 from ..pictures import bars
@@ -52,7 +54,7 @@ def make(lab: Lab) -> Table:
     return table
 
 
-def outcome(lab: Lab, trace: Any, given: dict[str, Any] | None, discard: bool) -> Outcome:
+def outcome(lab: Lab, trace: pc.Trace, given: dict[str, Any] | None, discard: bool) -> Outcome:
     """WAF and simulated time with some of FStream's streams."""
     scheme = "baseline" if given is None else "fstream"
     result = lab.simulate(trace, (scheme,), timing=True, set=given or {}, **filled(discard))[scheme, LEGACY]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import statistics
 from typing import NamedTuple
 
+import pcstream as pc
+
 from ..lab import LEGACY, UTILISATION, Lab, Table, spread
 from ..pictures import bars
 
@@ -77,13 +79,13 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def options(lab: Lab, trace: object, name: str, utilisation: float | None, discard: bool) -> dict[str, Outcome]:
+def options(lab: Lab, trace: pc.Trace, name: str, utilisation: float | None, discard: bool) -> dict[str, Outcome]:
     """WAF and time without streams, and with more and more of FStream's options."""
     found = {}
     for column, on in (("baseline", ()), *(XFS if name.endswith("xfs") else EXT4)):
         scheme = "fstream" if on else "baseline"
         given = {f"fstream.{option}": option in on for option in OPTIONS} if on else {}
-        results = lab.simulate(trace, (scheme,), utilisation, discard=discard, timing=True, set=given)  # type: ignore[arg-type]
+        results = lab.simulate(trace, (scheme,), utilisation, discard=discard, timing=True, set=given)
         found[column] = Outcome(float(results[scheme, LEGACY].waf), float(results[scheme, LEGACY].simulated_seconds))
     return found
 
@@ -100,5 +102,4 @@ def last(run: dict[str, Outcome]) -> str:
 
 def percent(values: list[float]) -> str:
     """A mean change, and the interval behind it."""
-    interval = f" ({min(values):+.0f} to {max(values):+.0f})" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):+.0f}{interval}"
+    return spread(values, "+.0f", " to ")

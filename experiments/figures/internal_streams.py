@@ -6,6 +6,8 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
+import pcstream as pc
+
 from ..fullness import BY_LIVE_DATA
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, conditions, spread
 from ..pictures import bars
@@ -57,7 +59,7 @@ def summary(rows: Sequence[Row]) -> str:
     return markdown(columns, lines)
 
 
-def change(runs: Sequence[Sequence[object]], schemes: tuple[str, ...]) -> str:
+def change(runs: Sequence[Sequence[pc.Results]], schemes: tuple[str, ...]) -> str:
     """What internal streams change, the mean over workloads; in brackets, of every choice of one recording of each."""
     pairs = [[(lowest(run, schemes, LEGACY), lowest(run, schemes, INTERNAL)) for run in found] for found in runs]
     means = [(statistics.fmean(one for one, _ in found), statistics.fmean(one for _, one in found)) for found in pairs]
@@ -71,6 +73,6 @@ def saved(wafs: Sequence[tuple[float, float]]) -> float:
     return statistics.fmean(internal / legacy for legacy, internal in wafs) - 1
 
 
-def mean(runs: Sequence[object], schemes: tuple[str, ...], destination: str) -> float:
+def mean(runs: Sequence[pc.Results], schemes: tuple[str, ...], destination: str) -> float:
     """A workload's WAF: the mean over its recordings."""
     return statistics.fmean(lowest(run, schemes, destination) for run in runs)

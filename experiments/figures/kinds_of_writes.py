@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 
 import pcstream as pc
 
-from ..lab import Lab, Table
+from ..lab import Lab, Table, spread
 from ..pictures import pyplot
 
 NAME = "fast18-table3"
@@ -90,11 +91,10 @@ def addresses(trace: pc.Trace) -> float:
 
 def cell(ours: Sequence[float], theirs: float | None) -> str:
     """Ours, the interval, and the paper's."""
-    interval = f" ({min(ours):.1f}-{max(ours):.1f})" if len(ours) > 1 else ""
-    return f"{statistics.fmean(ours):.1f}{interval}; {'-' if theirs is None else f'{theirs:g}'}"
+    return f"{spread(ours, '.1f')}; {'-' if theirs is None else f'{theirs:g}'}"
 
 
-def stacked(path: object, drawn: dict[str, list[float]]) -> None:
+def stacked(path: Path, drawn: dict[str, list[float]]) -> None:
     """A bar for each workload, ours solid and the paper's hatched beside it."""
     plots = pyplot()
     figure, axes = plots.subplots(figsize=(10, 4), layout="constrained")

@@ -17,7 +17,7 @@ import numpy as np
 import pcstream as pc
 
 from .. import manual
-from ..lab import Lab, Table
+from ..lab import Lab, Table, spread
 from ..pictures import pyplot
 from .activities import Lives, between, lifetimes
 
@@ -76,8 +76,9 @@ def explained(found: Sequence[tuple[Lives, np.ndarray[Any, Any]]]) -> list[str]:
 
 def interval(values: Sequence[float], digits: int) -> str:
     """A mean, and the least and greatest value behind it where they differ."""
-    mean, least, greatest = (f"{value:.{digits}f}" for value in (statistics.fmean(values), min(values), max(values)))
-    return mean if least == greatest else f"{mean} ({least}-{greatest})"
+    form = f".{digits}f"
+    differ = len({format(value, form) for value in values}) > 1
+    return spread(values if differ else [statistics.fmean(values)], form)
 
 
 def histograms(path: Path, lives: Lives, levels: np.ndarray[Any, Any]) -> None:

@@ -10,6 +10,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pcstream as pc
+
 from ..lab import INTERNAL, Lab, Table, conditions, spread
 from ..pictures import pyplot
 from ..workloads import gcc
@@ -60,11 +62,11 @@ def shares(path: Path, drawn: Mapping[str, Sequence[float]]) -> None:
     plots.close(figure)
 
 
-def once(lab: Lab, trace: object, size: int | None) -> tuple[float, float]:
+def once(lab: Lab, trace: pc.Trace, size: int | None) -> tuple[float, float]:
     """Share on S0, and WAF."""
     scheme = "pcstream-forget" if size is None else "pcstream"
     # Of generated sources it is the linker, as by default.
     ends = {} if lab.quick else {"pcstream-forget.forget_at_exit_of": gcc.LAST}
     setting = ends if size is None else {"pcstream.table_bytes": size}
-    result = lab.simulate(trace, (scheme,), set=setting, discard=False)[scheme, INTERNAL]  # type: ignore[arg-type]
+    result = lab.simulate(trace, (scheme,), set=setting, discard=False)[scheme, INTERNAL]
     return float(result.default_stream_share), float(result.waf)

@@ -169,6 +169,6 @@ def copies_changed(runs: Sequence[Mapping[str, float]], of: str, to: str) -> flo
     return sum(run[of] - 1 for run in runs) / before - 1 if before > 0 else None
 
 
-def lowest(results: object, schemes: tuple[str, ...], destination: str) -> float:
+def lowest(results: pc.Results, schemes: tuple[str, ...], destination: str) -> float:
     """The least WAF of some schemes on a device."""
-    return min(float(results[name, destination].waf) for name in schemes)  # type: ignore[index]
+    return min(float(results[name, destination].waf) for name in schemes)

@@ -214,11 +214,11 @@ def test_lifetimes_end_with_what_overwrites_or_discards(experiments: Any) -> Non
     module = importlib.import_module("experiments.figures.activities")
     events = [
         ("write", 0, 3, 1, 8, "data"),
-        ("write", 10, 1, None, 0, "journal"),
+        ("write", 10, 1, 0, 0, "journal"),
         ("write", 1, 2, 2, 9, "data"),
-        ("discard", 0, 2, None, 0, "data"),
+        ("discard", 0, 2, 0, 0, "data"),
         ("write", 10, 1, 1, 8, "data"),
-        ("write_zeroes", 10, 1, None, 0, "data"),
+        ("write_zeroes", 10, 1, 0, 0, "data"),
     ]
     frame = pandas.DataFrame(events, columns=["op", "lba", "pages", "context", "file", "kind"])
     lives = module.lifetimes(frame)
