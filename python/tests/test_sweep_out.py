@@ -197,6 +197,21 @@ def test_a_changed_scheme_is_simulated_again(
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
+def test_of_a_module_that_is_used_as_one_the_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    scheme = "import own_helpers\n\ndef ask(module):\n    return module.g()\n" + SCHEME
+    scheme = scheme.replace("        shift = ", "        own_helpers.f(ask(own_helpers))\n        shift = ")
+
+    def digest(text: str) -> str:
+        (tmp_path / "own_helpers.py").write_text(text)
+        monkeypatch.delitem(sys.modules, "own_helpers", raising=False)
+        return _fingerprint.of(reload(tmp_path, scheme).Own())
+
+    helpers = "def f(asked):\n    pass\n\ndef g():\n    return 1\n"
+    assert digest(helpers) == digest(helpers) != digest(helpers.replace("return 1", "return 2")), "what only others ask for"
+    assert digest("# A remark.\n" + helpers) != digest(helpers)
+
+
 def test_a_class_that_is_defined_again_without_a_file_is_another(small: pc.Trace, tmp_path: Path) -> None:
     keys = []
     for factor in (0, 1, 0):

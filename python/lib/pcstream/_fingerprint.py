@@ -2,7 +2,8 @@
 
 Idea: what the user wrote counts by value: classes with their bases and attributes, functions as bytecode with the globals,
 defaults and closures that they use. What is installed counts by name and version, any other object as what pickle makes of
-it. Names of files and numbers of lines do not count, so a notebook that is run again finds its results.
+it. Names of files and numbers of lines do not count, so a notebook that is run again finds its results. A module that is used
+as one may be handed on and asked for anything, so its whole file counts, and by value what is asked of it in sight.
 
 Invariants: equal digests mean that all code and values that can be seen are equal; an object that cannot be compared with
 another is refused, never left out. What code looks up by a name that it computes, or reads from files, cannot be seen.
