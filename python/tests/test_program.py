@@ -269,6 +269,17 @@ def test_flags_that_cannot_be_are_refused(small: pc.Trace, flags: dict[str, Any]
         pc.advise(small, **flags)
 
 
+def test_flags_that_the_help_hides_are_for_the_program_to_judge(small: pc.Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pc.ProgramError, match="ended with 2: error: timing: advise does not take it, because it compares"):
+        pc.advise(small, timing=True)
+    with pytest.raises(pc.ProgramError, match="error: rules: advise does not take it, because it makes rules from the trace"):
+        pc.advise(small, rules="rocksdb")
+    assert pc.advise(small, op=0.2, no_trim=True) == pc.advise(small, overprovision=0.2, discard=False)
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+    with pytest.raises(pc.ArgumentError, match="flag 'pakc': pcstream advise has no such flag; did you mean pack"):
+        pc.advise(small, pakc=0.9)
+
+
 def test_a_program_without_help_is_an_error(small: pc.Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PCSTREAM_BINARY", "true")
     with pytest.raises(pc.ProgramError, match="true advise --help ended with 0: its help lists no flags"):

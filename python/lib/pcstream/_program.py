@@ -59,6 +59,9 @@ LISTED = re.compile(r"^(?:  -\w, |      )--([a-z][a-z0-9-]*)", re.MULTILINE)
 #: A command in backticks, which stays as it is, or a flag; not the middle of a word or path.
 FLAG = re.compile(r"`[^`]*`|(?<![\w./-])--([a-z][a-z0-9-]*)")
 
+#: What the program says of a flag that it does not know.
+UNEXPECTED = re.compile(r"^error: unexpected argument '--([^']+)' found", re.MULTILINE)
+
 LOG = logging.getLogger("pcstream")
 
 
@@ -187,7 +190,10 @@ def _places(argument: str, traces: Iterable[Place]) -> list[str]:
 
 
 def _flags(command: str, known: Sequence[str], flags: Mapping[str, Any]) -> list[str]:
-    """``--name=value`` of each, one word, so that a value that begins with a dash is no flag; None and False leave one out."""
+    """``--name=value`` of each, one word, so that a value that begins with a dash is no flag; None and False leave one out.
+
+    ``known`` are those that the help lists. The program knows more, such as other names, or has a reason to refuse one.
+    """
     words = []
     for name, given in flags.items():
         flag = name.replace("_", "-")
@@ -197,13 +203,24 @@ def _flags(command: str, known: Sequence[str], flags: Mapping[str, Any]) -> list
             if f"no_{name}" in flags:
                 raise ArgumentError(f"{name} and no_{name}: expected one of them")
             words += [] if given is None or _check.flag(name, given) else [f"--no-{flag}"]
-        elif flag not in known:
-            raise ArgumentError(f"flag {name!r}: pcstream {command} has no such flag; {_alike(name, known)}")
-        elif _check.is_flag(given):
-            words += [f"--{flag}"] if given else []
-        elif given is not None:
-            words += [f"--{flag}={value}" for value in _values(name, flag, given)]
+            continue
+        given_words = _given(name, flag, given)
+        if flag not in known and not given_words:
+            # Nobody else would say so.
+            raise _no_flag(command, name, known)
+        words += given_words
     return words
+
+
+def _given(name: str, flag: str, given: Any) -> list[str]:
+    """The words of a flag; none leave it out."""
+    if given is None or _check.is_flag(given):
+        return [f"--{flag}"] if given else []
+    return [f"--{flag}={value}" for value in _values(name, flag, given)]
+
+
+def _no_flag(command: str, name: str, known: Sequence[str]) -> ArgumentError:
+    return ArgumentError(f"flag {name!r}: pcstream {command} has no such flag; {_alike(name, known)}")
 
 
 def _alike(name: str, known: Sequence[str]) -> str:
@@ -246,14 +263,20 @@ def _known(program: str, command: str) -> list[str]:
 def _run(command: str, options: Sequence[str], flags: Mapping[str, Any], sources: list[str]) -> None:
     """Runs the program. Its warning is for the caller of the function that calls the caller of this one."""
     program = find(error=ProgramError, remedy="PCSTREAM_BINARY")
-    given = [*options, *_flags(command, _known(program, command) if flags else (), flags)]
+    known = _known(program, command) if flags else []
+    given = [*options, *_flags(command, known, flags)]
     # After the two dashes, a source that begins with a dash is no flag.
     words = [program, command, *without_configuration(given), *given, "--", *sources]
     code, stderr = _ended(words)
+    stderr = ESCAPES.sub("", stderr)
     said = _with_arguments(stderr.strip())
     if code == LOSSES:
         warnings.warn(f"{command}: {said}", LossWarning, stacklevel=4)
     elif code != 0:
+        unexpected = UNEXPECTED.search(stderr)
+        names = [name for name in flags if unexpected and name.replace("_", "-") == unexpected[1]]
+        if names:
+            raise _no_flag(command, names[0], known)
         raise ProgramError(f"{program} {command} ended with {code}: {error_of(said)}")
     elif said:
         LOG.info("%s: %s", command, said)
