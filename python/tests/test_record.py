@@ -188,7 +188,7 @@ def test_ctrl_c_while_the_program_starts_reaches_it(tmp_path: Path, monkeypatch:
     assert Path("ended").exists() and signal.getsignal(signal.SIGINT) is handler
 
 
-#: The program is told to stop, and waits until it is.
+#: The program is asked to stop, and waits until it is.
 STOPPED = """#!/bin/sh
 trap 'echo ended > ended; exit 130' INT
 kill -s ALRM $PPID

@@ -311,6 +311,27 @@ fn assert_pages_equal_fiemap(target: Target) {
     assert_eq!(alive, kept, "what is alive at the end is what was kept");
 }
 
+/// Stores to some pages of a new file.
+fn store_to_mapped(name: &str) -> Result<(), Box<dyn Error>> {
+    let mapped = OpenOptions::new().read(true).write(true).create_new(true).open(name)?;
+    mapped.set_len(256 << 10)?;
+    // SAFETY: a new mapping of a file of this length, used within it.
+    unsafe {
+        let at = rustix::mm::mmap(
+            std::ptr::null_mut(),
+            256 << 10,
+            rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+            rustix::mm::MapFlags::SHARED,
+            &mapped,
+            0,
+        )?;
+        for page in [0, 3, 4, 60] {
+            at.cast::<u8>().add(page * 4096 + 11).write_volatile(1);
+        }
+    }
+    Ok(())
+}
+
 /// Writes files in every way, syncs, reports where they lie, and deletes half of them.
 fn write_known_files(report: &Path) -> Result<(), Box<dyn Error>> {
     let block = vec![7u8; 1 << 20];
@@ -340,22 +361,7 @@ fn write_known_files(report: &Path) -> Result<(), Box<dyn Error>> {
     }
     // In several requests: one has 256 pages that lie apart.
     direct.write_all_at(aligned, 256 << 10)?;
-    let mapped = OpenOptions::new().read(true).write(true).create_new(true).open("mapped")?;
-    mapped.set_len(256 << 10)?;
-    // SAFETY: a new mapping of a file of this length, used within it.
-    unsafe {
-        let at = rustix::mm::mmap(
-            std::ptr::null_mut(),
-            256 << 10,
-            rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
-            rustix::mm::MapFlags::SHARED,
-            &mapped,
-            0,
-        )?;
-        for page in [0, 3, 4, 60] {
-            at.cast::<u8>().add(page * 4096 + 11).write_volatile(1);
-        }
-    }
+    store_to_mapped("mapped")?;
     let small: Vec<String> = (0..40).map(|number| format!("small-{number}")).collect();
     for name in &small {
         fs::write(name, name)?;

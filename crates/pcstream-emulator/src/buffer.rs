@@ -70,7 +70,7 @@ impl Buffer {
         }
     }
 
-    /// Forgets all pages and streams. Its memory stays: what is locked must not be taken anew while the device serves.
+    /// Forgets all pages and streams. Its memory stays: what is locked must not be taken again while the device serves.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.head = 0;

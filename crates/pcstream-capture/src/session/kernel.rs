@@ -34,7 +34,7 @@ pub(super) fn page_frame_entries(memory_end: u64) -> Result<u32, SessionError> {
     let frames = memory_end.div_ceil(4096);
     if frames > MOST {
         let reason = format!(
-            "memory ends at {memory_end:#x}, and pages of more than 8 TiB (holes included) cannot be told apart"
+            "memory ends at {memory_end:#x}, and pages of more than 8 TiB (holes included) cannot be kept apart"
         );
         return Err(SessionError::Memory { path: IOMEM, reason });
     }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_can_be_told_apart_is_refused() {
+    fn more_memory_than_can_be_kept_apart_is_refused() {
         assert_eq!(page_frame_entries(16 << 30).expect("it fits"), 1 << 22);
         assert_eq!(page_frame_entries((16 << 30) + 1).expect("it fits"), 1 << 23);
         assert_eq!(page_frame_entries(8 << 40).expect("it fits"), 1 << 31);

@@ -16,7 +16,8 @@ use super::dir::Dir;
 use super::encode::Row;
 use super::error::TraceError;
 use super::files::{SummedFile, check_segment, segment_name};
-use super::limits::{Load, check_table};
+use super::limits::check_table;
+use super::load::Load;
 use crate::meta::FileSums;
 
 /// One table while it is written: full segments on disk, the rows of the open one in memory.

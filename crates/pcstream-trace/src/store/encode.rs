@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{Field, Schema};
 
-use super::limits::{Load, strings_of};
+use super::load::Load;
 use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec, frame_element, frame_fields};
 use crate::event::{Event, Kind, Life, Op};
 use crate::tables::{Context, File};
@@ -91,7 +91,7 @@ impl Row for Context {
     const TABLE: &'static TableSpec = &CONTEXTS;
 
     fn load(&self) -> Load {
-        Load::of(self.frames.len(), strings_of(self))
+        Load::of_context(self)
     }
 
     fn bytes_kept(&self) -> u64 {

@@ -8,7 +8,7 @@
 //! 512 MiB decoded; a table in memory 512 MiB, or 256 times its file. Weakness: strings are counted as if each were
 //! as long as the longest of its dictionary, so a large row group with few very long names is refused, too.
 //!
-//! The writer keeps what it writes within these limits (`Load`, `check_table`): whoever is recorded chooses names and call paths,
+//! The writer keeps what it writes within these limits (`load`, `check_table`): whoever is recorded chooses names and call paths,
 //! and must not be able to make a trace that nobody can read.
 
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::encode::Row as _;
 use super::error::TraceError;
 use super::files::Window;
+use super::load::{GROUP_STRING_BYTES, Load, MAX_VALUES, strings_of};
 use crate::tables::{Context, File, MAX_STRING_BYTES};
 
 /// Largest page after decompression. Writers aim at 1 MiB.
@@ -30,18 +30,11 @@ const MAX_PAGE_BYTES: u64 = 32 << 20;
 const MAX_FRAMES: usize = 4096;
 /// All strings of a column in a row group.
 const MAX_STRINGS_BYTES: u64 = 512 << 20;
-/// Values of a column in a row group, where rows have several.
-const MAX_VALUES: u64 = 16 << 20;
 /// What a table in memory may take whatever its file's size: half for what a recorder captures of contexts, half for the names of
 /// their functions.
 const TABLE_BYTES: u64 = 512 << 20;
 /// What a table in memory may take for each byte of its file.
 const TABLE_BYTES_PER_BYTE: u64 = 256;
-
-/// What a writer puts into a row group at most: all its strings may be in one page.
-const GROUP_STRING_BYTES: u64 = 24 << 20;
-/// Values times the longest string. The rest of [`MAX_STRINGS_BYTES`] is for what the pages hold.
-const GROUP_LONGEST_BYTES: u64 = 384 << 20;
 
 /// What a table may take in memory that is read from `file_bytes` bytes.
 fn table_bytes(file_bytes: u64) -> u64 {
@@ -60,52 +53,6 @@ pub(super) fn check_table(bytes: u64, file_bytes: u64) -> Result<(), String> {
         bytes >> 20,
         allowed >> 20
     ))
-}
-
-/// What rows take of the limits of a row group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Load {
-    /// Values in the column that has most.
-    values: u64,
-    /// Bytes of all strings, with their lengths.
-    strings: u64,
-    /// Bytes of the longest string.
-    longest: u64,
-}
-
-impl Load {
-    /// Of a row that has so many values in a column, and these strings in all.
-    pub fn of<'a>(values: usize, strings: impl Iterator<Item = &'a String>) -> Load {
-        // A list without elements is a value, too.
-        let load = Load { values: values.max(1) as u64, ..Load::default() };
-        strings.map(|text| text.len() as u64).fold(load, |load, bytes| Load {
-            strings: load.strings + bytes + size_of::<u32>() as u64,
-            longest: load.longest.max(bytes),
-            ..load
-        })
-    }
-
-    /// Of these rows and more.
-    pub fn and(self, more: Load) -> Load {
-        Load {
-            values: self.values + more.values,
-            strings: self.strings + more.strings,
-            longest: self.longest.max(more.longest),
-        }
-    }
-
-    /// Whether a reader takes a row group of these rows.
-    pub fn fits(self) -> bool {
-        self.values <= MAX_VALUES
-            && self.strings <= GROUP_STRING_BYTES
-            && self.values.saturating_mul(self.longest) <= GROUP_LONGEST_BYTES
-    }
-}
-
-/// All strings of a context.
-pub(super) fn strings_of(context: &Context) -> impl Iterator<Item = &String> {
-    let frames = context.frames.iter().flat_map(|f| [&f.module, &f.build_id, &f.symbol]);
-    [&context.executable, &context.comm, &context.entry].into_iter().chain(frames)
 }
 
 /// What remains of the memory that a table may take.
@@ -139,7 +86,7 @@ impl TableBudget {
 pub(super) fn check_context(context: &Context) -> Result<(), String> {
     check_frames(context.frames.len())?;
     strings_of(context).map(|text| text.len() as u64).try_for_each(check_string)?;
-    let load = context.load();
+    let load = Load::of_context(context);
     if load.fits() {
         return Ok(());
     }
@@ -429,16 +376,5 @@ mod tests {
         assert!(small.take(512 << 20).is_ok() && small.take(1).unwrap_err().contains("512 MiB"));
         assert!(TableBudget::new(8 << 20).take(2 << 30).is_ok());
         assert!(check_table(512 << 20, 10).is_ok() && check_table(1 << 30, 10).is_err());
-    }
-
-    #[test]
-    fn a_row_group_ends_before_it_is_too_much_for_a_reader() {
-        let row = |values, bytes| Load::of(values, std::iter::repeat_n(&"x".repeat(bytes), 1));
-        assert!(row(1, 64 << 10).fits() && row(0, 0).values == 1);
-        assert!(row(16 << 20, 24).fits() && !row(16 << 20, 25).fits());
-        assert!(row(16 << 20, 0).fits() && !row(16 << 20, 0).and(row(1, 0)).fits());
-        let long = row(1, 1 << 20);
-        assert!((1..23).fold(long, |all, _| all.and(long)).fits());
-        assert!(!(1..24).fold(long, |all, _| all.and(long)).fits());
     }
 }

@@ -25,6 +25,7 @@ mod encode;
 mod error;
 mod files;
 mod limits;
+mod load;
 mod merge;
 mod reader;
 mod schema;
