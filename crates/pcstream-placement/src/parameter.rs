@@ -15,6 +15,7 @@ use crate::error::SchemeError;
 use crate::future::Future;
 use crate::names::nearest;
 use crate::scheme::Scheme;
+use crate::size::size;
 
 /// What a scheme knows of the device and the trace that it is made for.
 #[derive(Clone, Debug)]
@@ -239,10 +240,21 @@ macro_rules! numbers {
 numbers! {
     u8, "a whole number from 0 to 255";
     u32, "a whole number from 0 to 4294967295";
-    u64, "a whole number from 0 to 18446744073709551615";
     usize, "a whole number, 0 or more";
     f64, "a number";
     bool, "true or false";
+}
+
+/// Sizes may have a unit.
+impl Value for u64 {
+    fn read(text: &str) -> Result<Self, String> {
+        let number = text.parse().ok().or_else(|| size(text).ok());
+        number.ok_or_else(|| "a whole number from 0 to 18446744073709551615, such as 4096 or 16K".to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
 }
 
 /// `none` where nothing is given.

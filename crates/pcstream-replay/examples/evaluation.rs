@@ -125,7 +125,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             counters.erases,
             wear.mean,
             wear.most,
-            time.iops(),
+            time.iops().unwrap_or(f64::NAN),
             time.write.quantile_ns(0.99) / 1000,
         );
     }

@@ -179,7 +179,7 @@ pub fn text(json: &GeometryJson) -> String {
     ));
     for derived in &json.derived {
         lines.push(format!(
-            "gc {:8} up to {} open: Sf {} without them",
+            "gc {:8} up to {} open: Sf {} without them and the one that GC keeps free",
             derived.gc_destination,
             counted(u64::from(derived.open_superblocks), "superblock"),
             percent(derived.worst_case_spare_factor),
@@ -201,7 +201,8 @@ pub fn text(json: &GeometryJson) -> String {
     for budget in &json.budgets {
         let affords = match (budget.bytes, budget.affordable_streams) {
             (Some(all), Some(streams)) => format!("{} in all: {streams} streams", bytes(all)),
-            _ => "no limit given".to_owned(),
+            (Some(all), None) => format!("{} in all: any number of streams", bytes(all)),
+            (None, _) => "no limit given".to_owned(),
         };
         lines.push(format!(
             "            {}: {} a stream, {affords}",

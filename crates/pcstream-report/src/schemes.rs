@@ -256,7 +256,10 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
         let lane = simulation.results.iter().find(|l| l.settings.gc_destination == destination);
         let geometry = &lane.expect("it occurs").geometry;
         let left = percent(geometry.worst_case_spare_factor());
-        format!("{destination} up to {} open, Sf {left} without them", geometry.open_superblocks())
+        format!(
+            "{destination} up to {} open, Sf {left} without them and GC's own",
+            geometry.open_superblocks()
+        )
     });
     let steady = simulation.results.iter().filter(|lane| lane.steady.is_some()).count();
     let state = match steady {

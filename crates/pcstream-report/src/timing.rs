@@ -63,22 +63,29 @@ fn table(
 ) -> Vec<String> {
     let lanes = || timed.iter().map(|(lane, _)| *lane);
     let times = || timed.iter().map(|(_, timing)| *timing);
+    let shown = |number: Option<f64>, text: fn(u64) -> String| {
+        number.map_or("-".to_owned(), |number| text(number as u64))
+    };
     let rate = |(lane, timing): &(&LaneResult, &TimingResults)| {
-        let seconds = timing.elapsed_ns as f64 / 1e9;
-        page_bytes(if seconds > 0.0 { lane.host_pages() as f64 / seconds } else { 0.0 } as u64)
+        let rate = lane.host_pages() as f64 * 1e9 / timing.elapsed_ns as f64;
+        shown((timing.elapsed_ns > 0 && lane.host_pages() > 0).then_some(rate), page_bytes)
+    };
+    let latency = |timing: &TimingResults, ns: u64| match of(timing).count() {
+        0 => "-".to_owned(),
+        _ => duration(ns),
     };
     let mut columns = vec![
         Column::new(Left, "scheme", lanes().map(|lane| lane.scheme.clone())),
         Column::new(Left, "gc", lanes().map(|lane| lane.settings.gc_destination.to_string())),
-        Column::new(Right, "IOPS", times().map(|timing| count(timing.iops() as u64))),
+        Column::new(Right, "IOPS", times().map(|timing| shown(timing.iops(), count))),
         Column::new(Right, "written/s", timed.iter().map(rate)),
         Column::new(Right, "GC time", times().map(|timing| percent(timing.gc_share()))),
     ];
     columns.extend(QUANTILES.map(|(quantile, name)| {
-        let cells = times().map(|timing| duration(of(timing).quantile_ns(quantile)));
+        let cells = times().map(|timing| latency(timing, of(timing).quantile_ns(quantile)));
         Column::new(Right, format!("{what} {name}"), cells)
     }));
-    columns.push(Column::new(Right, "max", times().map(|timing| duration(of(timing).max_ns()))));
+    columns.push(Column::new(Right, "max", times().map(|timing| latency(timing, of(timing).max_ns()))));
     within(&columns, 2, layout)
 }
 

@@ -68,7 +68,7 @@ pub struct Budget {
 impl Budget {
     /// External streams, S0 included, that it pays for; none: any number.
     pub fn affordable_streams(&self) -> Option<u64> {
-        self.bytes.map(|bytes| bytes.checked_div(self.bytes_per_stream).unwrap_or(u64::MAX))
+        self.bytes?.checked_div(self.bytes_per_stream)
     }
 }
 

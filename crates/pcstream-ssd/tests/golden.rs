@@ -126,7 +126,7 @@ fn profiles() {
             named.name,
             c.waf(),
             c.erases,
-            t.iops(),
+            t.iops().expect("time went by"),
             us(t.write.quantile_ns(0.5)),
             us(t.write.quantile_ns(0.99)),
             us(t.write.max_ns())

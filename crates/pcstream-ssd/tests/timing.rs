@@ -320,7 +320,7 @@ fn littles_law_holds_in_a_closed_loop() {
         let requests = (results.read.count() + results.write.count()) as f64;
         let waited = results.read.mean_ns() * results.read.count() as f64
             + results.write.mean_ns() * results.write.count() as f64;
-        let outstanding = waited / requests * results.iops() / 1e9;
+        let outstanding = waited / requests * results.iops().expect("time went by") / 1e9;
         assert!((outstanding / f64::from(queue_depth) - 1.0).abs() < 0.01, "{outstanding} of {queue_depth}");
     }
 }

@@ -219,6 +219,11 @@ fn nothing(args: &ImportArgs, importer: &Importer, first_bad: Option<anyhow::Err
         problem += &format!("; --volume found none of {}", importer.volumes());
     } else if let Some(bad) = first_bad {
         problem += &format!("; bad lines skipped: {}, the first: {bad:#}", counts.bad_lines);
+    } else if counts.zero_length + counts.short_discards > 0 {
+        problem += &format!(
+            "; dropped: requests of no bytes {}, discards of less than a page {}",
+            counts.zero_length, counts.short_discards
+        );
     } else {
         problem += &format!("; expected the format {format}; see `pcstream import --help` for the others");
         for option in args.format.options {

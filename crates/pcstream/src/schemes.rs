@@ -277,7 +277,7 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
     }
     let place = || format!("--rules {}", rules.display());
     let parse = |text: String| Ok(Rules::parse(&text)?);
-    Ok(small_file::read_text(rules).and_then(parse).with_context(place)?)
+    small_file::read_text(rules).and_then(parse).with_context(place).map_err(Failure::wrong_arguments)
 }
 
 /// Whether `--rules` names a preset and no file.

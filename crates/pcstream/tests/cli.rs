@@ -391,7 +391,7 @@ fn unreadable_traces_end_with_1() {
     refuses(1, &["simulate", &place.path("t.pctrace"), "--json", &foreign], &["is a directory"]);
     let rules = place.path("rules");
     fs::write(&rules, "kind=journal 1\n").unwrap();
-    refuses(1, &["simulate", &place.path("t.pctrace"), "--rules", &rules], &["line 1", "->"]);
+    refuses(2, &["simulate", &place.path("t.pctrace"), "--rules", &rules], &["line 1", "->"]);
 }
 
 /// Flips bytes of a file near its end or its middle.

@@ -67,7 +67,7 @@ fn rules_and_parameters_name_their_flag() {
     let (trace, rules) = (place.path("t.pctrace"), place.path("my.rules"));
     fs::write(&rules, "# logs\nname=*.log 2\n").expect("writable");
     let manual = ["simulate", &trace, "--scheme", "manual", "--rules", &rules];
-    refuses(1, &manual, &[&format!("--rules {rules}: line 2: 'name=*.log 2' has no '->'")]);
+    refuses(2, &manual, &[&format!("--rules {rules}: line 2: 'name=*.log 2' has no '->'")]);
     let table = ["simulate", &trace, "--scheme", "pcstream", "--load-table", &rules];
     refuses(
         1,

@@ -211,9 +211,10 @@ impl Rule {
     fn matches(&self, subject: Subject<'_>) -> bool {
         let holds = |glob: &Option<GlobMatcher>, value: Option<&str>| match glob {
             None => true,
-            Some(glob) => value.is_some_and(|v| glob.is_match(v)),
+            // An empty name is an unknown one.
+            Some(glob) => value.is_some_and(|v| !v.is_empty() && glob.is_match(v)),
         };
-        let path = subject.file.map(|f| f.path.as_str()).filter(|p| !p.is_empty());
+        let path = subject.file.map(|f| f.path.as_str());
         let label = subject.context.filter(|c| c.unwind == Unwind::Label);
         (self.kinds == 0 || self.kinds & (1 << subject.kind as u8) != 0)
             && self.size.is_none_or(|sizes| subject.size.is_some_and(|size| sizes.hold(size)))

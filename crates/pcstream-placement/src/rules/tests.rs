@@ -121,6 +121,8 @@ fn unknown_things_match_no_condition() {
     let nothing = Subject { kind: Kind::Data, file: None, context: None, size: None };
     assert_eq!(rules.stream_of(nothing), Some(3));
     assert_eq!(stream(&rules, "", Kind::Data, None), Some(3), "a file without a name");
+    let generated = Some(("hot", "", Unwind::Label));
+    assert_eq!(stream(&rules, "", Kind::Data, generated), Some(3), "a context without a thread");
     assert_eq!(Rules::parse("").expect("valid").stream_of(nothing), None);
 }
 

@@ -229,7 +229,7 @@ pub(super) fn result(lane: &LaneResult) -> ResultJson {
         background_erases: lane.counters.background_erases,
         wear: lane.wear,
         fdp: lane.fdp,
-        iops: timing.map(TimingResults::iops),
+        iops: timing.and_then(TimingResults::iops),
         latency_us: timing.map(|t| LatencyJson { read: latencies(&t.read), write: latencies(&t.write) }),
         simulated_seconds: timing.map(|t| t.elapsed_ns as f64 / 1e9),
         gc_time_share: timing.map(TimingResults::gc_share),

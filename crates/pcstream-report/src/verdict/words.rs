@@ -385,10 +385,13 @@ fn nothing_yet(now: &LaneResult, trace: Trace) -> String {
     const PACKED: &str =
         "simulate what was written as if it filled 90 % of a drive: `pcstream simulate TRACE --pack 0.9`";
     let instead = match (now.host_pages() < geometry.logical_pages() / 2, trace) {
-        (_, Trace::Packed) => "or give the drive less --capacity or --spare-factor".to_owned(),
+        (_, Trace::Packed) => "or let it fill more of the drive (a larger --pack or --pack-live), or give that less --spare-factor".to_owned(),
         (true, Trace::Kept) => format!("or {PACKED}"),
         (true, Trace::NotKept) => format!("or keep the trace (-o), and {PACKED}"),
-        (false, _) => "or fill the drive more (--prefill), or give it less --spare-factor".to_owned(),
+        _ if now.prefill_pages >= geometry.logical_pages() => {
+            "or give the drive less --spare-factor".to_owned()
+        }
+        (false, _) => "or fill the drive more (--fill), or give it less --spare-factor".to_owned(),
     };
     format!("Nothing can be said yet: {why}. Write {left} more, {instead}.")
 }

@@ -197,9 +197,9 @@ pub struct TimingResults {
 }
 
 impl TimingResults {
-    /// Requests per second of simulated time.
-    pub fn iops(&self) -> f64 {
-        if self.elapsed_ns == 0 { 0.0 } else { self.requests as f64 * 1e9 / self.elapsed_ns as f64 }
+    /// Requests per second of simulated time; none where no time went by.
+    pub fn iops(&self) -> Option<f64> {
+        (self.elapsed_ns > 0).then(|| self.requests as f64 * 1e9 / self.elapsed_ns as f64)
     }
 
     /// Share of the dies' busy time that GC took.

@@ -90,7 +90,7 @@ pub static RESULTS: &[Column<LaneResult>] = &[
     column("prefill_pages", Whole(|lane| Some(lane.prefill_pages))),
     column("live_pages", Whole(|lane| Some(lane.live_pages))),
     column("free_superblocks", Whole(|lane| Some(lane.free_superblocks.into()))),
-    column("iops", Real(|lane| lane.timing.as_ref().map(TimingResults::iops))),
+    column("iops", Real(|lane| lane.timing.as_ref().and_then(TimingResults::iops))),
     column("simulated_seconds", Real(|lane| lane.timing.as_ref().map(|t| t.elapsed_ns as f64 / 1e9))),
     column("gc_time_share", Real(|lane| lane.timing.as_ref().map(TimingResults::gc_share))),
     column("write_p50_us", Real(|lane| quantile_us(lane, |t| &t.write, 0.5))),
