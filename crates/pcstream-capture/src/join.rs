@@ -7,7 +7,7 @@
 //! Units: sectors (512 bytes) come in, pages (4 KiB) go out. A write that covers a page partly counts
 //! as a write of the page, for the device has to program it; a discard of part of a page does nothing.
 //!
-//! Invariants: whoever is traced cannot make it keep contexts without end: those beyond `MAX_CONTEXTS` or `MAX_CONTEXT_BYTES` are counted. Ids are dense and in order of first use; times never decrease.
+//! Invariants: whoever is traced cannot make it keep contexts without end: those beyond `MAX_CONTEXTS` or `MAX_CONTEXT_BYTES` are counted, and so are names of files beyond `MAX_NAME_BYTES`. Ids are dense and in order of first use; times never decrease.
 
 mod contexts;
 mod files;
@@ -38,6 +38,11 @@ const MAX_KEYS: usize = 4 * MAX_CONTEXTS;
 /// not send again. Twice as many take 26 MiB.
 const FILES: usize = 400_000;
 
+/// Bytes of names of files that are kept, without the first [`SHORT_NAME_BYTES`] of each: for those a reader has memory by the length
+/// of the trace's file, of which a row takes 3 bytes and more (docs/trace-format.md).
+const MAX_NAME_BYTES: usize = 256 << 20;
+const SHORT_NAME_BYTES: usize = 320;
+
 /// What was counted on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JoinCounts {
@@ -61,7 +66,7 @@ pub struct JoinCounts {
     pub contexts_over_limit: u64,
     /// Uses of a context whose record was lost.
     pub unresolved_contexts: u64,
-    /// Uses of a file whose record was lost.
+    /// Uses of a file whose record was lost, and names for which there is no room.
     pub unresolved_files: u64,
     /// Reports of programs and libraries beyond those that are distinguished.
     pub modules_over_limit: u64,
@@ -91,6 +96,8 @@ pub struct Joiner {
     /// Of each context, the modules of its frames; none if they are of a language runtime.
     modules_of: Vec<Vec<u64>>,
     files: FileIds,
+    /// What long names of files may still take in the trace.
+    name_bytes_left: usize,
     batch: Batch,
     keys: Vec<(u64, ContextId)>,
     /// If they are asked for.
@@ -122,6 +129,7 @@ impl Joiner {
             context_bytes_left: MAX_CONTEXT_BYTES,
             modules_of: Vec::new(),
             files: FileIds::default(),
+            name_bytes_left: MAX_NAME_BYTES,
             batch: Batch::default(),
             keys: Vec::new(),
             first_writers: None,
@@ -135,6 +143,8 @@ impl Joiner {
     /// Forgets files that were not written for long. One that is written again then has another id.
     pub fn forget_files(&mut self) {
         self.files.bound(FILES);
+        // Names are forgotten, too.
+        self.name_bytes_left = usize::MAX;
     }
 
     /// Tells who makes a new file dirty, before its first request ([`Joiner::take_first_writers`]).
@@ -253,8 +263,19 @@ impl Joiner {
         }
     }
 
-    /// The id of a file of this path, which is entered if it is new.
-    fn file_id(&mut self, key: FileKey, path: String) -> FileId {
+    /// The id of a file of this path, which is entered if it is new; without the path if there is no room for it.
+    fn file_id(&mut self, key: FileKey, mut path: String) -> FileId {
+        if let Some(id) = self.files.named(key, &path) {
+            return id;
+        }
+        match self.name_bytes_left.checked_sub(path.len().saturating_sub(SHORT_NAME_BYTES)) {
+            Some(left) => self.name_bytes_left = left,
+            None => {
+                self.counts.unresolved_files += 1;
+                path.clear();
+            }
+        }
+        // Under its old name, if it was renamed to one that has no room.
         if let Some(id) = self.files.named(key, &path) {
             return id;
         }

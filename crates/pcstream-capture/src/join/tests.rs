@@ -132,6 +132,34 @@ fn data_go_by_the_name_that_a_file_has_then() {
     assert_eq!(batch.events.iter().map(|event| event.file.0).collect::<Vec<_>>(), [1, 1, 2]);
 }
 
+/// Whoever renames a file again and again must not make a trace that is too large for its reader.
+#[test]
+fn long_names_of_files_without_room_are_counted() {
+    let mut join = joiner();
+    join.name_bytes_left = 300;
+    let named = |inode, letter: u8| {
+        let mut record = PathRecord { inode, generation: 7, components: 4, ..Default::default() };
+        record.length[..4].fill(200);
+        record.text[..800].fill(letter);
+        Record::File(Box::new(record))
+    };
+    // 804 bytes each, of which 320 are free.
+    for (inode, letter) in [(12, b'a'), (12, b'b'), (13, b'a')] {
+        join.take(named(inode, letter));
+    }
+    let names =
+        |join: &mut Joiner| join.drain().files.iter().map(|f| (f.inode, f.path.len())).collect::<Vec<_>>();
+    assert_eq!((names(&mut join), join.counts().unresolved_files), (vec![(12, 0), (13, 0)], 3));
+    join.name_bytes_left = 484;
+    for letter in *b"cde" {
+        join.take(named(12, letter));
+    }
+    assert_eq!((names(&mut join), join.counts().unresolved_files), (vec![(12, 804)], 5));
+    join.forget_files();
+    join.take(named(12, b'f'));
+    assert_eq!(names(&mut join), [(12, 804)], "what is forgotten has room");
+}
+
 #[test]
 fn a_page_of_a_file_in_the_journal_is_journal() {
     let mut join = joiner();
