@@ -80,9 +80,12 @@ struct Home {
 
 impl Home {
     fn new() -> Home {
-        let directory = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
-        let home = Home { directory: directory.expect("a directory") };
+        let home = Home { directory: TempDir::new().expect("a directory") };
         fs::create_dir(home.path("pcstream")).expect("a directory");
+        // Whatever the umask left of them.
+        for directory in ["", "pcstream"] {
+            fs::set_permissions(home.path(directory), Permissions::from_mode(0o755)).expect("its mode");
+        }
         fs::write(home.file(), NO_SUCH_KEY).expect("a file");
         fs::set_permissions(home.file(), Permissions::from_mode(0o644)).expect("its mode");
         home
