@@ -75,7 +75,9 @@ mod tests {
     fn a_program_that_was_removed_can_be_read() {
         let dir = tempfile::tempdir().expect("a directory can be made");
         let path = dir.path().canonicalize().expect("it is there").join("sleeper");
-        std::fs::copy("/bin/sleep", &path).expect("it can be copied");
+        // Not by this process: children of other tests would keep the copy open for writing, and it could not be executed.
+        let copied = Command::new("cp").arg("/bin/sleep").arg(&path).status().expect("it starts");
+        assert!(copied.success(), "it can be copied");
         let mut child = Command::new(&path).arg("60").spawn().expect("it starts");
         for is_there in [true, false] {
             let found = of_process(child.id());
