@@ -69,12 +69,22 @@ impl Server {
         source: Source,
         refused: Arc<AtomicU64>,
     ) -> Result<Server, ServerError> {
+        Server::start_with(address, source, refused, PATIENCE)
+    }
+
+    /// `patience`: from a connection to the end of its answer.
+    fn start_with(
+        address: SocketAddr,
+        source: Source,
+        refused: Arc<AtomicU64>,
+        patience: Duration,
+    ) -> Result<Server, ServerError> {
         let error = |source| ServerError { address, source };
         let listener = TcpListener::bind(address).map_err(error)?;
         let address = listener.local_addr().map_err(error)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = std::thread::spawn(move || accept(&listener, &stopped, &source, &refused));
+        let thread = std::thread::spawn(move || accept(&listener, &stopped, &source, &refused, patience));
         Ok(Server { address, stop, thread: Some(thread) })
     }
 
@@ -100,7 +110,13 @@ impl Drop for Server {
     }
 }
 
-fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &AtomicU64) {
+fn accept(
+    listener: &TcpListener,
+    stop: &AtomicBool,
+    source: &Source,
+    refused: &AtomicU64,
+    patience: Duration,
+) {
     let open = Arc::new(AtomicUsize::new(0));
     // Those refused last: a connection that is closed before its request is read may lose the answer.
     let mut kept = VecDeque::new();
@@ -113,10 +129,10 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        kept.retain(|(refused_at, _): &(Instant, _)| refused_at.elapsed() < PATIENCE);
+        kept.retain(|(refused_at, _): &(Instant, _)| refused_at.elapsed() < patience);
         if open.load(Ordering::Relaxed) >= CONNECTIONS {
             refused.fetch_add(1, Ordering::Relaxed);
-            kept.extend(refuse(connection).ok().map(|connection| (Instant::now(), connection)));
+            kept.extend(refuse(connection, patience).ok().map(|connection| (Instant::now(), connection)));
             if kept.len() > CONNECTIONS {
                 kept.pop_front();
             }
@@ -128,7 +144,7 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &
         let thread = thread.spawn(move || {
             let _slot = slot;
             // A peer that goes away gets no answer.
-            let _ = serve(connection, &source, Instant::now() + PATIENCE);
+            let _ = serve(connection, &source, Instant::now() + patience);
         });
         if thread.is_err() {
             refused.fetch_add(1, Ordering::Relaxed);
@@ -137,9 +153,9 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &
 }
 
 /// Says at once that there is no place. The answer is so short that nothing waits for the peer.
-fn refuse(mut connection: TcpStream) -> io::Result<TcpStream> {
+fn refuse(mut connection: TcpStream, patience: Duration) -> io::Result<TcpStream> {
     let body = format!("{CONNECTIONS} connections are open already\n");
-    let seconds = PATIENCE.as_secs();
+    let seconds = patience.as_secs();
     let answer = format!("{}Retry-After: {seconds}\r\n\r\n{body}", head(UNAVAILABLE, PLAIN, &body));
     connection.set_nonblocking(true)?;
     connection.write_all(answer.as_bytes())?;
@@ -313,14 +329,18 @@ mod tests {
     #[test]
     fn connections_are_limited_and_given_back() {
         let refused = Arc::new(AtomicU64::new(0));
-        let server = counting(Arc::new(|| "text 1\n# EOF\n".to_owned()), refused.clone());
+        // Idle connections stay, however slow the rest is.
+        let (patience, address) = (Duration::from_secs(3600), "127.0.0.1:0".parse().expect("an address"));
+        let source: Source = Arc::new(|| "text 1\n# EOF\n".to_owned());
+        let server = Server::start_with(address, source, refused.clone(), patience);
+        let server = server.expect("loopback is free");
         let idle: Vec<TcpStream> =
             (0..CONNECTIONS).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
         // They are accepted in order: these come last. Nobody reads what they ask.
         for late in 1..=2 * CONNECTIONS as u64 {
             let answer = ask(&server, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
             assert!(
-                answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 5\r\n"),
+                answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 3600\r\n"),
                 "{answer}"
             );
             assert!(answer.ends_with("\r\n\r\n8 connections are open already\n"), "{answer}");
