@@ -514,15 +514,20 @@ impl Partition {
 }
 
 impl Drop for Partition {
-    /// Whatever happened, and whatever of it was made.
+    /// Whatever happened, and whatever of it was made. Others, such as udev, may use it for a while.
     fn drop(&mut self) {
         for (program, arguments) in [
             ("umount", vec![text(&self.mount_point())]),
             ("delpart", vec![&self.disk, "1"]),
             ("losetup", vec!["--detach", &self.disk]),
         ] {
-            if let Err(error) = std::process::Command::new(program).args(arguments).status() {
-                eprintln!("    cannot clean up with {program}: {error}");
+            let mut command = std::process::Command::new(program);
+            command.args(arguments);
+            let mut done = || command.output().is_ok_and(|output| output.status.success());
+            if !std::thread::panicking() {
+                common::wait_for(program, done);
+            } else if !done() {
+                eprintln!("    cannot clean up with {program}");
             }
         }
     }

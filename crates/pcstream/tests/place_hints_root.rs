@@ -101,7 +101,7 @@ fn elsewhere() {
     let mut bench = Bench::new(&disk);
     let placer = bench.hinted();
     let others = Namespace::new();
-    disk::succeed("umount", &[text(&disk.mount_point())]);
+    assert!(disk::unmount(&disk.mount_point()), "{} is in use", disk.device());
     let output = placer.wait();
     disk::succeed("mount", &[disk.device(), text(&disk.mount_point())]);
     drop(others);

@@ -120,7 +120,7 @@ fn control(request: libc::Ioctl, number: u32) -> bool {
 
 /// Unmounts as soon as nobody uses it: killed processes of a test may end after whoever was waited for. False: somebody
 /// still did after a long while; then it is gone when they end.
-fn unmount(mount_point: &Path) -> bool {
+pub fn unmount(mount_point: &Path) -> bool {
     let unmount = |flags: &[&str]| Command::new("umount").args(flags).arg(mount_point).output();
     let unmounted = until(|| unmount(&[]).is_ok_and(|output| output.status.success()));
     if !unmounted {
