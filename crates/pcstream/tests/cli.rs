@@ -487,9 +487,9 @@ fn help_teaches_and_completions_and_man_pages_are_made() {
 #[test]
 fn without_capture_the_commands_say_so() {
     for args in [&["doctor"][..], &["demo"], &["run", "--", "true"], &["record", "-o", "x", "--", "true"]] {
-        refuses(1, args, &["built without capture", "--features capture"]);
+        common::refuses_in(directory.path(), 1, args, &["built without capture", "--features capture"]);
     }
-    assert!(!Path::new("x").exists());
+    assert!(!directory.path().join("x").exists());
 }
 
 #[test]
@@ -501,6 +501,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         .args(["simulate", &place.path("t.pctrace"), "--json", "-", "-q"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+    let directory = tempfile::TempDir::new().unwrap();
         .spawn()
         .unwrap();
     drop(child.stdout.take());

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Place, ends_with, refuses};
+use common::{PATIENCE, Place, ends_with, refuses, refuses_in};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -177,7 +177,7 @@ fn files_are_not_called_as_stdout_is() {
         &["simulate", &trace, "--save-table", "-"],
         &["advise", &trace, "--rules-out", "-"],
     ] {
-        refuses(2, command, &["it goes to a file only"]);
-        assert!(!Path::new("-").exists(), "{command:?}");
+        refuses_in(place.directory(), 2, command, &["it goes to a file only"]);
+        assert!(!Path::new(&place.path("-")).exists(), "{command:?}");
     }
 }

@@ -324,8 +324,13 @@ fn no_capability() {
 /// As a user without any rights. Where the program was built may be closed to them, so they get a copy.
 fn no_root() {
     let dir = TempDir::new().expect("a directory");
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(dir.path(), open).expect("the directory can be opened to all");
+    let traces = dir.path().join("traces");
+    std::fs::create_dir(&traces).expect("a directory");
+    for (directory, mode) in [(dir.path(), 0o755), (&traces, 0o777)] {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(directory, open).expect("the directory can be opened to all");
+    }
+    let trace = traces.join("nobody.pctrace").display().to_string();
     let copy = dir.path().join("pcstream");
     std::fs::copy(env!("CARGO_BIN_EXE_pcstream"), &copy).expect("the program can be copied");
     let as_nobody = || {
@@ -334,11 +339,11 @@ fn no_root() {
         command.arg(&copy).current_dir("/").env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent");
         command
     };
-    for arguments in [&["run", "--", "true"][..], &["record", "-o", "/tmp/nobody.pctrace", "--", "true"]] {
+    for arguments in [&["run", "--", "true"][..], &["record", "-o", &trace, "--", "true"]] {
         let out = expect(as_nobody().args(arguments), 1, &["root", "sudo"]);
         assert!(out.stdout.is_empty() && text(&out.stderr).lines().count() == 1, "{}", text(&out.stderr));
     }
-    assert!(!Path::new("/tmp/nobody.pctrace").exists() && !Path::new("/tmp/nobody.pctrace.partial").exists());
+    assert_eq!(std::fs::read_dir(&traces).expect("it is there").count(), 0, "nothing is made");
     expect(as_nobody().arg("doctor"), 1, &["cannot capture", "simulate"]);
     let out = output(as_nobody().args(["geometry", "--profile", "femu"]));
     assert!(out.status.success(), "what needs no rights works without them");

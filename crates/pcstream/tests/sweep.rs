@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Place, ends_with, json, refuses, text};
+use common::{Place, ends_with, ends_with_in, json, refuses, text};
 use serde_json::Value;
 
 /// The rows of a sweep into JSON.
@@ -215,11 +215,11 @@ fn a_sweep_into_stdout_is_the_csv_that_a_file_gets_and_leaves_none() {
     let place = Place::new();
     let (trace, out) = (place.path("t.pctrace"), place.path("r.csv"));
     let flags = ["sweep", &trace, "--scheme", "baseline", "--streams", "2,3", "-o"];
-    let (rows, err) = ends_with(0, &[&flags[..], &["-"]].concat());
+    let (rows, err) = ends_with_in(place.directory(), 0, &[&flags[..], &["-"]].concat());
     assert!(err.contains("stdout: 4 rows"), "{err}");
     ends_with(0, &[&flags[..], &[&out]].concat());
     assert_eq!(rows, fs::read_to_string(&out).unwrap());
-    assert!(!fs::exists("-.unfinished").unwrap());
+    assert!(!fs::exists(place.path("-.unfinished")).unwrap());
 }
 
 /// Another build may come to other results, so what it finished is not taken.

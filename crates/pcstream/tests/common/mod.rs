@@ -5,6 +5,7 @@
 #[path = "../../../pcstream-capture/tests/common/patience.rs"]
 mod patience;
 
+use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
@@ -15,7 +16,12 @@ use tempfile::TempDir;
 pub use patience::{PATIENCE, wait_for, wait_for_child};
 
 pub fn pcstream(args: &[&str]) -> Output {
-    Command::cargo_bin("pcstream").expect("the binary is built").args(args).output().expect("it runs")
+    pcstream_in(Path::new("."), args)
+}
+
+pub fn pcstream_in(directory: &Path, args: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("pcstream").expect("the binary is built");
+    command.current_dir(directory).args(args).output().expect("it runs")
 }
 
 pub fn text(bytes: &[u8]) -> String {
@@ -25,7 +31,12 @@ pub fn text(bytes: &[u8]) -> String {
 /// Runs, expects this exit code, and returns stdout and stderr.
 #[track_caller]
 pub fn ends_with(code: i32, args: &[&str]) -> (String, String) {
-    let output = pcstream(args);
+    ends_with_in(Path::new("."), code, args)
+}
+
+#[track_caller]
+pub fn ends_with_in(directory: &Path, code: i32, args: &[&str]) -> (String, String) {
+    let output = pcstream_in(directory, args);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}\n{err}");
     (out, err)
@@ -40,7 +51,12 @@ pub fn json(args: &[&str]) -> Value {
 /// An error is one message on stderr and nothing on stdout.
 #[track_caller]
 pub fn refuses(code: i32, args: &[&str], words: &[&str]) {
-    let (out, err) = ends_with(code, args);
+    refuses_in(Path::new("."), code, args, words);
+}
+
+#[track_caller]
+pub fn refuses_in(directory: &Path, code: i32, args: &[&str], words: &[&str]) {
+    let (out, err) = ends_with_in(directory, code, args);
     assert!(out.is_empty(), "{out}");
     for word in words {
         assert!(err.contains(word), "{args:?}: expected {word:?} in\n{err}");
@@ -59,6 +75,10 @@ impl Place {
         let trace = place.path("t.pctrace");
         ends_with(0, &["generate", "hotcold", "--pages", "64K", "--writes", "256K", "-o", &trace]);
         place
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn path(&self, name: &str) -> String {
