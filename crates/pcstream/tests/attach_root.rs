@@ -161,12 +161,15 @@ fn duration() {
     let pid = writer.0.id().to_string();
     for (name, of) in [("pid", &["--pid", &pid][..]), ("everything", &[])] {
         let trace = traces.path().join(name).with_extension("pctrace");
-        let arguments = [of, &["--duration", "1s"]].concat();
-        let out = record(&disk, &trace, &arguments).output().expect("it starts");
-        assert_eq!(out.status.code(), Some(0), "{name}: {}", said(&out));
-        assert!(said(&out).contains("ended after"), "{name}: {}", said(&out));
-        assert!(TraceReader::open(&trace).is_ok(), "{name}: the trace is whole");
-        assert!(!said(&out).contains("wrote nothing"), "{name}: {}", said(&out));
+        let arguments = [of, &["--force", "--duration", "1s"]].concat();
+        // As long as it takes until the writer wrote within that time.
+        wait_for("something to be written", || {
+            let out = record(&disk, &trace, &arguments).output().expect("it starts");
+            assert_eq!(out.status.code(), Some(0), "{name}: {}", said(&out));
+            assert!(said(&out).contains("ended after"), "{name}: {}", said(&out));
+            assert!(TraceReader::open(&trace).is_ok(), "{name}: the trace is whole");
+            !said(&out).contains("wrote nothing")
+        });
     }
     let idle = Writer::run(&disk, "exec sleep 1000");
     let arguments = ["--duration", "1s", "--pid", &idle.0.id().to_string()];

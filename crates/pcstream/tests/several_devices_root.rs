@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use common::wait_for_child;
+use common::{wait_for, wait_for_child};
 use disk::{Disk, text};
 use pcstream_trace::{Op, TraceReader};
 use program::{Writer, said};
@@ -148,11 +148,17 @@ fn attached() {
     let script = format!("{WRITE}while :; do w {}/a 1; w {}/b 1; done", text(&here), text(&there));
     let writer = Writer::run(&two.disks[0], &script);
     let pid = writer.0.id().to_string();
-    let out = two.record(&["--pid", &pid, "--duration", "1s"]).output().expect("it starts");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
     let made = two.made();
-    assert!(files(&made[0]).iter().all(|(name, _)| name == "/a") && !files(&made[0]).is_empty());
-    assert!(files(&made[1]).iter().all(|(name, _)| name == "/b") && !files(&made[1]).is_empty());
+    // As long as it takes until it wrote to both within that time.
+    wait_for("what was written to both", || {
+        let attached = ["--force", "--pid", &pid, "--duration", "1s"];
+        let out = two.record(&attached).output().expect("it starts");
+        assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+        let [a, b] = made.each_ref().map(|trace| files(trace));
+        assert!(a.iter().all(|(name, _)| name == "/a"), "{a:?}");
+        assert!(b.iter().all(|(name, _)| name == "/b"), "{b:?}");
+        !a.is_empty() && !b.is_empty()
+    });
     // One that is unmounted ends for itself.
     let recorder = two.record(&["--force", "--pid", &pid]).spawn().expect("it starts");
     let begun = |trace: &PathBuf| trace.with_extension("pctrace.partial").exists();
@@ -164,7 +170,8 @@ fn attached() {
     assert!(begun(&made[0]), "the other goes on");
     disk::succeed("kill", &["-s", "TERM", &recorder.id().to_string()]);
     let out = recorder.wait_with_output().expect("it ends");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    // 3: the sync or the names took longer than they may after a signal, which is said.
+    assert!([Some(0), Some(3)].contains(&out.status.code()), "{}", said(&out));
     let unmounted = format!("{}: the file system was unmounted", two.disks[1].device());
     assert!(said(&out).contains(&unmounted), "{}", said(&out));
 }
