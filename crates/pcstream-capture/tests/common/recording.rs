@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
 use pcstream_capture::capture::{
@@ -14,7 +14,7 @@ use pcstream_capture::capture::{
 use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_fs::scratch::{FsKind, Image, ScratchOptions};
-use pcstream_trace::{Batch, Context, Event, Kind, Op, Signature, Tables};
+use pcstream_trace::{Batch, Context, Event, Kind, Op, Signature, Tables, Unwind};
 
 use crate::common;
 
@@ -79,6 +79,8 @@ pub struct Recording {
     pub finished: Option<Finished>,
     /// A file that is made when the first context is known.
     pub when_known: Option<PathBuf>,
+    /// A directory where a file is made for each that was written by a context with an exact path, of the same name.
+    pub when_exact: Option<PathBuf>,
 }
 
 impl Observer for Recording {
@@ -94,6 +96,15 @@ impl Observer for Recording {
             std::fs::write(path, "")?;
         }
         self.tables.absorb(&batch);
+        if let Some(directory) = &self.when_exact {
+            for event in batch.events.iter().filter(|event| event.op == Op::Write) {
+                let context = self.tables.context(event.context);
+                let name = Path::new(self.path(event)).file_name();
+                if let (Some(Unwind::Exact), Some(name)) = (context.map(|context| context.unwind), name) {
+                    std::fs::write(directory.join(name), "")?;
+                }
+            }
+        }
         self.events.extend(batch.events);
         Ok(())
     }
@@ -193,12 +204,15 @@ fn moved_pages() -> u64 {
 /// A capture that must work. A dirty folio that the kernel moves loses its tag (docs/capture.md, limits): such a
 /// recording is made again.
 pub fn record_with(command: Vec<OsString>, target: Target, session: SessionOptions) -> Recording {
+    record_again(|| try_record(command.clone(), target.clone(), session.clone()))
+}
+
+pub fn record_again(record: impl Fn() -> Result<Recording, CaptureError>) -> Recording {
     let mut tries = 0;
     loop {
         tries += 1;
         let before = moved_pages();
-        let recording =
-            try_record(command.clone(), target.clone(), session.clone()).expect("the capture works");
+        let recording = record().expect("the capture works");
         assert_succeeded(&recording, "");
         let untagged = recording.finished().statistics["pages_without_context"];
         let moved = moved_pages() - before;
