@@ -293,7 +293,8 @@ fn failed(disk: &Disk) {
     for mut child in bench.children.drain(..) {
         assert!(!child.wait().expect("it ends").success(), "its writes fail");
     }
-    if !says_that_it_is_shut_down(disk) {
+    let shown = says_that_it_is_shut_down(disk);
+    if !shown {
         println!(
             "    this kernel does not show that the file system is shut down: the placer goes on until it is stopped"
         );
@@ -307,10 +308,10 @@ fn failed(disk: &Disk) {
         "what was learned is reported: {result:#}"
     );
     assert_eq!(bench.learned(), 3, "and saved");
-    if said(&output).contains("ended: ") {
-        let device = disk.device().trim_start_matches("/dev/");
-        assert!(said(&output).contains(&format!("{device} failed or is gone")), "{}", said(&output));
-    }
+    let device = disk.device().trim_start_matches("/dev/");
+    let why =
+        said(&output).contains("ended: ") && said(&output).contains(&format!("{device} failed or is gone"));
+    assert_eq!(why, shown, "{}", said(&output));
     let left: Vec<_> =
         fs::read_dir("/run/pcstream").expect("it is there").flatten().map(|e| e.file_name()).collect();
     let device = fs::metadata(disk.device()).expect("it is there").rdev();
