@@ -265,10 +265,16 @@ fn endless() {
 fn detached() {
     let script = "echo x > f; sync; umount -l . && echo y > g; true";
     let result = try_record(shell(script), Target::Scratch(scratch(FsKind::Ext4)), SessionOptions::default());
-    match result {
-        Ok(recording) => assert!(recording.finished().counts.data_pages >= 1),
-        Err(error) => eprintln!("    refused: {error}"),
-    }
+    // It is complete: the shell kept the file system in use until it ended.
+    let recording = result.expect("what was written is kept");
+    recording::assert_complete(&recording);
+    assert_whole(&recording, 1);
+    assert_eq!(recording.distinct_pages("/f"), 1);
+    let notes = &recording.finished().notes;
+    assert!(
+        notes.iter().any(|note| note.ends_with("unmounted or failed before the command ended")),
+        "{notes:?}"
+    );
     let ours = format!("/run/pcstream/{}-", std::process::id());
     let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
     assert!(!mounts.contains(&ours), "{mounts}");
