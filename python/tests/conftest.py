@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing is left in the user's cache."""
     os.environ["PCSTREAM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def environment() -> Iterator[None]:
+    """Neither the user's defaults nor the user's colours hold for the program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", "/nonexistent")
+        for name in ("CLICOLOR", "CLICOLOR_FORCE", "NO_COLOR"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -39,11 +39,21 @@ pub fn test(name: impl Into<String>, needs: &[Need], run: impl FnOnce() + Send +
 /// Runs the tests one after the other (they share the machine's devices), as the command line says. Their mounts are this
 /// program's own; others, such as a unit of systemd, see them below /proc/PID/root.
 pub fn run(tests: Vec<RootTest>) -> ExitCode {
+    own_environment();
     own_mounts();
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(1));
     let trials = tests.into_iter().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Neither the user's defaults nor the user's colours hold for what tests start.
+fn own_environment() {
+    // SAFETY: the program has one thread until it runs its tests.
+    unsafe {
+        std::env::set_var("XDG_CONFIG_HOME", "/nonexistent");
+        ["CLICOLOR", "CLICOLOR_FORCE", "NO_COLOR"].iter().for_each(|name| std::env::remove_var(name));
+    }
 }
 
 /// Gives this program a mount namespace of its own. One that somebody else makes meanwhile has a copy of all mounts but these, and so
@@ -72,6 +82,20 @@ fn own_mounts() {
             let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
         }
     }
+    hide_defaults();
+}
+
+/// Nor do the machine's defaults: an empty file of this program's own is in their place.
+fn hide_defaults() {
+    let defaults = Path::new("/etc/pcstream.toml");
+    if !defaults.exists() {
+        return;
+    }
+    let empty = tempfile::NamedTempFile::new().expect("a file can be made");
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(empty.path(), readable).expect("its mode");
+    // It is there as long as it is mounted.
+    rustix::mount::mount_bind(empty.path(), defaults).expect("it can be mounted");
 }
 
 fn trial(test: RootTest) -> Trial {
