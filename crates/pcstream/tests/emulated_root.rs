@@ -10,10 +10,10 @@ mod program;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 
 use common::{wait_for, wait_for_child};
-use program::{expect, left, signal, text, wait};
+use program::{Run, expect, left, signal, text, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -116,7 +116,7 @@ fn standing() {
     // Without that line it fails after a while, instead of going on for ever.
     let command = ["timeout", "300", "sh", "-c", script, &said.display().to_string()];
     let mut run = live(&["--scheme", "pcstream"], &command);
-    let mut run = run.spawn().expect("it starts");
+    let mut run = Run::start(&mut run);
     let mut lines = BufReader::new(run.stderr.take().expect("piped")).lines();
     let line = lines.by_ref().map(|line| line.expect("text")).find(|line| line.contains("the device: "));
     fs::write(&said, "").expect("a file can be made");
@@ -208,16 +208,16 @@ fn image() {
 }
 
 /// Starts a run that writes until it fails, and waits until it does.
-fn start(dir: &Path, flags: &[&str]) -> Child {
+fn start(dir: &Path, flags: &[&str]) -> Run {
     let began = dir.join("began");
     let command = ["sh", "-c", FILES, began.to_str().expect("a plain path")];
-    let child = live(flags, &command).spawn().expect("it can be started");
+    let child = Run::start(&mut live(flags, &command));
     wait_for_child("the program", &child, || began.exists());
     child
 }
 
 /// The process that serves the device of a run.
-fn device_of(run: &Child) -> u32 {
+fn device_of(run: &Run) -> u32 {
     let pid = run.id();
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("it runs");
     let mut children = children.split_whitespace().map(|pid| pid.parse().expect("a number"));
@@ -247,7 +247,7 @@ fn interrupted() {
     signal(run.id(), "INT");
     assert_eq!(wait(&mut run), Some(130));
     let pid = run.id();
-    let out = run.wait_with_output().expect("its output can be read");
+    let out = run.wait_with_output();
     let (said, shown) = (text(&out.stderr), text(&out.stdout));
     assert!(said.contains("interrupted") && shown.contains("baseline"), "{said}\n{shown}");
     assert!(!said.contains("run 2 of 2"), "the second run is left out: {said}");
@@ -260,9 +260,9 @@ fn held_mount() {
     let holder = dir.path().join("pid");
     let script = common::holding_its_mount(&holder);
     let mut run = live(&["--scheme", "pcstream", "--json", "-"], &["sh", "-c", &script]);
-    let run = run.spawn().expect("it can be started");
+    let run = Run::start(&mut run);
     let pid = run.id();
-    let out = run.wait_with_output().expect("its output can be read");
+    let out = run.wait_with_output();
     let holder = fs::read_to_string(&holder).expect("the holder began").trim().to_owned();
     signal(holder.parse().expect("a number"), "KILL");
     wait_for("the end of a process", || !Path::new(&format!("/proc/{holder}")).exists());
@@ -285,7 +285,7 @@ fn device_killed() {
     signal(device_of(&run), "KILL");
     assert_eq!(wait(&mut run), Some(1));
     let pid = run.id();
-    let out = run.wait_with_output().expect("its output can be read");
+    let out = run.wait_with_output();
     assert!(text(&out.stderr).contains("emulated device"), "{}", text(&out.stderr));
     assert_eq!(left(pid), [""; 0]);
 }

@@ -23,7 +23,7 @@ use std::time::Instant;
 use common::{PATIENCE, wait_for, wait_for_child};
 use disk::{Disk, text};
 use pcstream_trace::TraceReader;
-use program::Writer;
+use program::{Run, Writer};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -407,7 +407,7 @@ fn shut_down() {
     let trace = dir.path().join("t.pctrace");
     let mut recorder = Command::new(env!("CARGO_BIN_EXE_pcstream"));
     recorder.args(["record", "--on", text(&disk.mount_point()), "-o", text(&trace), "--duration", "60s"]);
-    let mut recorder = recorder.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut recorder = Run::start(recorder.stdin(Stdio::null()).stderr(Stdio::piped()));
     let mut said = BufReader::new(recorder.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
     assert!(said.next().is_some_and(|line| line.contains("recording writes to")));
     let directory = File::open(disk.mount_point()).expect("it is there");
@@ -434,7 +434,7 @@ fn killed() {
     for words in [&["record", "-o", text(&trace)][..], &["place", "--sink", "none"]] {
         let mut shell = Command::new("sh");
         shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pcstream")]);
-        let mut pcstream = shell.args(words).args(on).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut pcstream = Run::start(shell.args(words).args(on).stderr(Stdio::null()));
         wait_for_child("the command", &pcstream, || begun.exists());
         let status = fs::read_to_string(format!("/proc/{}/status", pcstream.id())).expect("it runs");
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("it is there");
@@ -456,7 +456,7 @@ fn burst() {
     let trace = traces.path().join("t.pctrace");
     let mut recorder = Command::new(env!("CARGO_BIN_EXE_pcstream"));
     recorder.args(["record", "--on", disk.device(), "-o", text(&trace)]).stdin(Stdio::null());
-    let mut recorder = recorder.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut recorder = Run::start(recorder.stderr(Stdio::piped()));
     let mut said = String::new();
     BufReader::new(recorder.stderr.take().expect("it is piped")).read_line(&mut said).expect("a remark");
     assert_eq!(said, format!("pcstream: recording writes to {0} on {0}\n", disk.device()));

@@ -20,7 +20,7 @@ use pcstream_fs::layout::Layout;
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::event::Kind;
 use pcstream_trace::{Context, Op, TraceReader};
-use program::{pcstream, record, said};
+use program::{Run, pcstream, record, said};
 use programs::{WRITERS, compile, descending_source, writers_source};
 use tempfile::TempDir;
 
@@ -321,7 +321,7 @@ fn exit_codes() {
         let mut command = pcstream();
         command.args(["record", "--on"]).arg(disk.mount_point()).args(flags);
         command.arg("-o").arg(traces.path().join(name)).args(["--", "sh", "-c", script]);
-        command.stderr(Stdio::piped()).spawn().expect("pcstream can be started")
+        Run::start(command.stderr(Stdio::piped()))
     };
     for (script, flags, code) in [
         ("exit 7", &["--forward-exit-code"][..], 7),
@@ -329,7 +329,7 @@ fn exit_codes() {
         ("exit 7", &[], 1),
         ("true", &["--forward-exit-code"], 0),
     ] {
-        let out = begin(&format!("{code}.pctrace"), flags, script).wait_with_output().expect("it ends");
+        let out = begin(&format!("{code}.pctrace"), flags, script).wait_with_output();
         assert_eq!(out.status.code(), Some(code), "{}", said(&out));
         assert_eq!(said(&out).contains("is the command's"), flags.len() == 1 && code != 0, "{}", said(&out));
     }
@@ -346,7 +346,7 @@ fn exit_codes() {
         wait_for_child("the command", &child, || ready.exists());
         succeed("kill", &["-s", signal, &child.id().to_string()]);
         wait_for("the end", || child.try_wait().expect("it can be waited for").is_some());
-        let out = child.wait_with_output().expect("it ended");
+        let out = child.wait_with_output();
         assert_eq!(out.status.code(), Some(code), "{}", said(&out));
         assert!(closed.exists(), "a command on a file system of others has the time that it needs");
         fs::remove_file(&ready).expect("it is there");
@@ -358,7 +358,7 @@ fn exit_codes() {
         // It was asked and goes on. The second signal kills it.
         succeed("kill", &["-s", signal, &child.id().to_string()]);
         wait_for("the end", || child.try_wait().expect("it can be waited for").is_some());
-        let out = child.wait_with_output().expect("it ended");
+        let out = child.wait_with_output();
         assert_eq!(out.status.code(), Some(code), "{}", said(&out));
         assert!(said(&out).contains("interrupted"), "{}", said(&out));
     }

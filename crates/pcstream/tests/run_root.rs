@@ -8,10 +8,10 @@ mod disk;
 mod program;
 
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 
 use common::{wait_for, wait_for_child};
-use program::{expect, left, pcstream, run_to_end, signal, text, wait};
+use program::{Run, expect, left, pcstream, run_to_end, signal, text, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -375,11 +375,11 @@ fn image_in_use() {
 }
 
 /// Whether the scratch file system of this run is mounted.
-fn mounted(run: &Child) -> bool {
+fn mounted(run: &Run) -> bool {
     left(run.id()).iter().any(|line| line.contains("/mnt "))
 }
 
-fn start(flags: &[&str], command: &[&str]) -> Child {
+fn start(flags: &[&str], command: &[&str]) -> Run {
     let mut run = pcstream();
     run.arg("run")
         .args(PLACE)
@@ -388,11 +388,7 @@ fn start(flags: &[&str], command: &[&str]) -> Child {
         .args(flags)
         .arg("--")
         .args(command);
-    run.stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("pcstream can be started")
+    Run::start(run.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
 fn interrupted() {
@@ -404,7 +400,7 @@ fn interrupted() {
     signal(child.id(), "INT");
     assert_eq!(wait(&mut child), Some(130));
     let pid = child.id();
-    let out = child.wait_with_output().expect("its output can be read");
+    let out = child.wait_with_output();
     assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
     assert!(text(&out.stdout).contains("baseline"), "what was captured is reported: {}", text(&out.stdout));
     assert_eq!(left(pid), [""; 0]);
@@ -425,8 +421,7 @@ fn interrupted_schemes() {
         if kept {
             run.arg("-o").arg(&trace);
         }
-        run.args(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = run.spawn().expect("pcstream can be started");
+        let mut child = Run::start(run.args(&words).stdout(Stdio::piped()).stderr(Stdio::piped()));
         let recorded = || {
             let made = std::fs::read_dir(dir.path()).expect("it is there").flatten();
             kept && trace.exists()
@@ -436,7 +431,7 @@ fn interrupted_schemes() {
         signal(child.id(), "INT");
         assert_eq!(wait(&mut child), Some(130));
         let pid = child.id();
-        let said = text(&child.wait_with_output().expect("its output can be read").stderr);
+        let said = text(&child.wait_with_output().stderr);
         let traces = std::fs::read_dir(dir.path()).expect("it is there").count();
         let expected =
             if kept { "the recording is kept: " } else { "the recording is removed (-o keeps one)" };
@@ -452,12 +447,7 @@ fn killed() {
     let mut record = pcstream();
     record.arg("record").args(PLACE).arg("-o").arg(&trace).args(["--", "sh", "-c"]);
     let script = "while true; do dd if=/dev/zero of=f bs=64k count=16 conv=notrunc,fsync 2>/dev/null; sleep 0.05; done";
-    let mut child = record
-        .arg(script)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("pcstream can be started");
+    let mut child = Run::start(record.arg(script).stderr(Stdio::null()));
     wait_for_child("events on disk", &child, || events_on_disk(&trace));
     signal(child.id(), "KILL");
     wait(&mut child);
@@ -481,12 +471,7 @@ fn killed_run() {
         "-c",
         "while :; do echo x >f; sync f; done",
     ]);
-    let mut child = run
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("pcstream can be started");
+    let mut child = Run::start(run.stdout(Stdio::null()).stderr(Stdio::null()));
     let recordings = || {
         let names =
             std::fs::read_dir(dir.path()).expect("it is there").map(|entry| entry.expect("an entry").path());

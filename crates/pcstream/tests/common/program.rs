@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -101,20 +102,56 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(None)) {
-            return;
-        }
-        let group = self.0.id().to_string();
-        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status();
-        // Also if it has no group of its own.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-        // What the shell had started keeps the disk and the cgroup in use until it is gone, too.
-        let runs =
-            || Command::new("pgrep").args(["-r", "R,S,D", "-g", &group]).stdout(Stdio::null()).status();
-        let began = Instant::now();
-        while runs().is_ok_and(|status| status.success()) && began.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        kill_with_group(&mut self.0);
+    }
+}
+
+/// A pcstream in a process group of its own; all of it is killed when dropped, as where the test fails.
+pub struct Run(Option<Child>);
+
+impl Run {
+    pub fn start(command: &mut Command) -> Run {
+        Run(Some(command.process_group(0).spawn().expect("it can be started")))
+    }
+
+    pub fn wait_with_output(mut self) -> Output {
+        self.0.take().expect("it was started").wait_with_output().expect("its output can be read")
+    }
+}
+
+impl Deref for Run {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect("it was started")
+    }
+}
+
+impl DerefMut for Run {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it was started")
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(kill_with_group);
+    }
+}
+
+fn kill_with_group(child: &mut Child) {
+    if !matches!(child.try_wait(), Ok(None)) {
+        return;
+    }
+    let group = child.id().to_string();
+    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status();
+    // Also if it has no group of its own.
+    let _ = child.kill();
+    let _ = child.wait();
+    // What the shell had started keeps the disk and the cgroup in use until it is gone, too.
+    let runs = || Command::new("pgrep").args(["-r", "R,S,D", "-g", &group]).stdout(Stdio::null()).status();
+    let began = Instant::now();
+    while runs().is_ok_and(|status| status.success()) && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
