@@ -71,11 +71,30 @@ fn names_and_sizes_are_as_documented() {
     }
 }
 
-/// The trace id of the document, computed as the document says.
+/// The trace id of the document, computed as the document says; also of events with hints and write streams.
 #[test]
 fn the_trace_id_is_as_documented() {
+    let plain = small().events;
+    assert!(plain.len() > Life::ALL.len() && plain.iter().all(|event| !event.hint.is_some()));
+    let mut hinted = plain.clone();
+    for (at, event) in hinted.iter_mut().enumerate() {
+        // Each with and without a stream; the first of all has neither.
+        let life = Life::ALL[at / 2 % Life::ALL.len()];
+        event.hint = WriteHint { life, stream: if at % 2 == 0 { 0 } else { at as u8 } };
+    }
+    for events in [plain, hinted] {
+        let mut digest = Digest::default();
+        digest.update(&events);
+        assert_eq!(
+            digest.id(),
+            format!("{:016x}", twox_hash::XxHash3_64::oneshot(&documented_bytes(&events)))
+        );
+    }
+}
+
+fn documented_bytes(events: &[Event]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for e in small().events {
+    for e in events {
         bytes.extend(e.time_ns.to_le_bytes());
         bytes.extend(e.lba.0.to_le_bytes());
         bytes.extend(e.file_page.to_le_bytes());
@@ -88,8 +107,11 @@ fn the_trace_id_is_as_documented() {
         let kinds = ["data", "journal", "inode", "directory", "bitmap", "other"];
         let kind = kinds.iter().position(|n| *n == e.kind.name());
         bytes.extend([op.unwrap() as u8, kind.unwrap() as u8]);
+        let hints = ["not_set", "none", "short", "medium", "long", "extreme"];
+        let hint = hints.iter().position(|n| *n == e.hint.life.name()).unwrap();
+        if hint > 0 || e.hint.stream > 0 {
+            bytes.extend([hint as u8, e.hint.stream]);
+        }
     }
-    let mut digest = Digest::default();
-    digest.update(&small().events);
-    assert_eq!(digest.id(), format!("{:016x}", twox_hash::XxHash3_64::oneshot(&bytes)));
+    bytes
 }
