@@ -501,6 +501,7 @@ fn help_teaches_and_completions_and_man_pages_are_made() {
 #[cfg(not(feature = "capture"))]
 #[test]
 fn without_capture_the_commands_say_so() {
+    let directory = tempfile::TempDir::new().unwrap();
     for args in [&["doctor"][..], &["demo"], &["run", "--", "true"], &["record", "-o", "x", "--", "true"]] {
         common::refuses_in(directory.path(), 1, args, &["built without capture", "--features capture"]);
     }
@@ -516,7 +517,6 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         .args(["simulate", &place.path("t.pctrace"), "--json", "-", "-q"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-    let directory = tempfile::TempDir::new().unwrap();
         .spawn()
         .unwrap();
     drop(child.stdout.take());
