@@ -37,7 +37,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 def environment() -> Iterator[None]:
     """Neither the user's defaults nor the user's colours hold for the program."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CONFIG_HOME", "/nonexistent")
+        patch.setenv("XDG_CONFIG_HOME", "/proc/none")
         for name in ("CLICOLOR", "CLICOLOR_FORCE", "NO_COLOR"):
             patch.delenv(name, raising=False)
         yield

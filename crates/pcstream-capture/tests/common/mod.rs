@@ -47,11 +47,11 @@ pub fn run(tests: Vec<RootTest>) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Neither the user's defaults nor the user's colours hold for what tests start.
+/// Neither the user's defaults nor the user's colours hold for what tests start, and nothing can be made where defaults would be.
 fn own_environment() {
     // SAFETY: the program has one thread until it runs its tests.
     unsafe {
-        std::env::set_var("XDG_CONFIG_HOME", "/nonexistent");
+        std::env::set_var("XDG_CONFIG_HOME", "/proc/none");
         ["CLICOLOR", "CLICOLOR_FORCE", "NO_COLOR"].iter().for_each(|name| std::env::remove_var(name));
     }
 }

@@ -22,7 +22,7 @@ pub fn pcstream(args: &[&str]) -> Output {
 pub fn pcstream_in(directory: &Path, args: &[&str]) -> Output {
     let mut command = Command::cargo_bin("pcstream").expect("the binary is built");
     // Neither the user's defaults nor the user's colours.
-    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    command.env("XDG_CONFIG_HOME", "/proc/none");
     ["CLICOLOR", "CLICOLOR_FORCE", "NO_COLOR"].iter().for_each(|name| _ = command.env_remove(name));
     command.current_dir(directory).args(args).output().expect("it runs")
 }
