@@ -242,7 +242,8 @@ mod tests {
 
     /// A command that takes its time to end, once it runs.
     fn slow_to_end(dir: &Path, outlives: bool) -> Traced {
-        let script = "trap 'sleep 1; echo > closed; exit' TERM; echo > ready; while :; do sleep 0.05; done";
+        let script = "trap 'until [ -e go ]; do sleep 0.05; done; echo > closed; exit' TERM; echo > ready; \
+                      while :; do sleep 0.05; done";
         let command = ["sh", "-c", script].map(OsString::from);
         let options = TracedOptions { outlives, ..TracedOptions::default() };
         let traced = Traced::start(&command, dir, options).expect("it starts");
@@ -257,6 +258,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         drop(slow_to_end(dir.path(), true));
         assert!(!dir.path().join("closed").exists(), "it is not waited for");
+        std::fs::write(dir.path().join("go"), "").expect("a file can be made");
         while !dir.path().join("closed").exists() {
             std::thread::sleep(LOOK);
         }

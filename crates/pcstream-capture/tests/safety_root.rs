@@ -196,10 +196,15 @@ fn full_ring() {
 /// The same with programs that are all new, each with a long path.
 fn full_of_programs() {
     let session = SessionOptions { ring_bytes: 4096, ..SessionOptions::default() };
-    let script = "d=$(printf 'd%.0s' $(seq 240)); p=$d/$d/$d/$d/$d/$d; mkdir -p $p && cd $p || exit 1; \
-        for i in $(seq 100); do cp \"$(command -v dd)\" $d$i || exit 1; done; sync; \
-        for i in $(seq 100); do ./$d$i if=/dev/zero of=o$i bs=4k count=8 status=none & done; wait; sync";
-    let recording = record_with(shell(script), Target::Scratch(scratch(FsKind::Ext4)), session);
+    // They lie elsewhere: a write of many pages, as of `cp`, is one capture.
+    let programs = tempfile::tempdir().expect("a directory");
+    let script = format!(
+        "d=$(printf 'd%.0s' $(seq 240)); p={}/$d/$d/$d/$d/$d/$d; mkdir -p $p || exit 1; \
+        for i in $(seq 100); do cp \"$(command -v dd)\" $p/$d$i || exit 1; done; \
+        for i in $(seq 100); do $p/$d$i if=/dev/zero of=o$i bs=4k count=8 status=none & done; wait; sync",
+        programs.path().display()
+    );
+    let recording = record_with(shell(&script), Target::Scratch(scratch(FsKind::Ext4)), session);
     let losses = &recording.finished().losses;
     eprintln!("    {losses:?}");
     assert!(losses["ring_buffer_contexts"] > 0, "programs of 1.7 KiB fill 4 KiB: {losses:?}");
@@ -250,6 +255,7 @@ fn endless() {
         reader.poll(Duration::from_millis(20)).expect("it can be read");
         assert!(taken.get() - before <= PIECE, "{} at once", taken.get() - before);
         pieces += usize::from(taken.get() - before == PIECE);
+        assert!(matches!(writer.try_wait(), Ok(None)), "it ended after {pieces} pieces");
     }
     slow.set(false);
     reader.drain().expect("it comes to an end");

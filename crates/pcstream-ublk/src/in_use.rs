@@ -4,9 +4,10 @@
 //! and nobody can mount it as long as it stays open. A program that reads and writes the node itself need not open it exclusively,
 //! so it is looked for among the open files of all processes.
 //!
-//! Invariant: what is not known counts as in use.
+//! Invariant: what is not known of the node counts as in use.
 //!
-//! Known weaknesses: not found is a program that has a partition of the device open, or the device in a ring (io_uring) or a thread
+//! Known weaknesses: open files are seen of processes that this one may look at: it needs CAP_SYS_PTRACE and
+//! CAP_DAC_READ_SEARCH. Not found is a program that has a partition of the device open, or the device in a ring (io_uring) or a thread
 //! with files of its own, and one that opens it after it was looked for: its requests fail. Nor is a loop device on it.
 
 use std::fs::{DirEntry, File, OpenOptions};

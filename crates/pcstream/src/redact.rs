@@ -36,7 +36,11 @@ impl Redaction {
     pub fn process(words: &[String]) -> Vec<String> {
         let mut words = words.to_vec();
         if let Some(title) = words.first_mut() {
-            title.truncate(title.find([' ', ':']).unwrap_or(title.len()));
+            let rest = title.split_off(title.find([' ', ':']).unwrap_or(title.len()));
+            // The name may follow in what was cut off.
+            if title.contains('/') && rest.contains('/') {
+                "(redacted)".clone_into(title);
+            }
         }
         Redaction::command(&words)
     }
@@ -143,6 +147,7 @@ mod tests {
         assert_eq!(shown("sshd: anna@pts/3"), ["sshd"]);
         assert_eq!(shown("/usr/bin/redis-server 10.0.0.7:6379"), [".../redis-server"]);
         assert_eq!(shown("/opt/db/bin/mysqld"), [".../mysqld"]);
+        assert_eq!(shown("/home/Anna Smith/bin/db"), ["(redacted)"]);
         let words = ["/usr/bin/mysql", "-psecret"].map(str::to_owned);
         assert_eq!(Redaction::process(&words), [".../mysql", "(1 arguments redacted)"]);
         assert!(Redaction::process(&[]).is_empty());

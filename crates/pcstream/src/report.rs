@@ -114,7 +114,8 @@ fn put_out(
     material: &Material,
     ui: Ui,
 ) -> Result<(), Failure> {
-    let mut results = figure.map_or(Ok(Vec::new()), |files| files.draw(material))?;
+    let drawn = figure.map_or(Ok(Vec::new()), |files| files.draw(material));
+    let mut results = Vec::new();
     if let Some(sink) = json {
         results.push(sink.with(&pcstream_report::json::simulation(material.simulation, material.rows))?);
     }
@@ -125,9 +126,12 @@ fn put_out(
         said = (!sink.is_stdout()).then(written);
         results.push((sink, page));
     }
+    // A figure with nothing to show does not cost the others.
+    let (drawn, end) = drawn.map_or_else(|failure| (Vec::new(), Err(failure)), |drawn| (drawn, Ok(())));
+    results.extend(drawn);
     ui::put_out(results)?;
     said.iter().for_each(|said| ui.remark(said));
-    Ok(())
+    end
 }
 
 /// Refuses a page with the name of a picture.

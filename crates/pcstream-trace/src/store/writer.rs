@@ -280,6 +280,8 @@ impl TraceWriter {
         let mut old = self.parent.open(&self.target)?;
         old.trace_files()?;
         self.parent.exchange(&mut self.dir, &mut old)?;
+        // If this is killed before the old one is gone, it is not taken for a new one that only lacks its name.
+        old.replace_file(META_FILE, b"{}\n")?;
         self.parent.remove(&old)
     }
 

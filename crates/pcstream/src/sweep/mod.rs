@@ -60,10 +60,12 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     simulate::remark_idle(&args.scheme_options, &args.scheme, ui);
     remark_grid(&grid, ui);
     // If it is too little for all of them.
-    if let Some(fullest) = grid.spaces.iter().max_by_key(|space| space.pages()) {
+    let fullest = grid.spaces.iter().max_by_key(|space| (space.pages(), !space.settings.no_discard));
+    if let Some(fullest) = fullest {
         fitting.fit.change(fullest.settings)?;
         // Of several packed devices the rows say how full each is.
-        if fullest.settings.pack.is_none() || grid.spaces.len() == 1 {
+        let pack = fullest.settings.pack;
+        if pack.is_none() || grid.spaces.iter().all(|space| space.settings.pack == pack) {
             fitting.remark_size(&grid.runs[0].lane.device, &fullest.prefill);
         }
     }
