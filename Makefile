@@ -125,7 +125,8 @@ PREFIX ?= /usr/local
 MODULE_FILES = Kbuild Makefile README.md dkms.conf pcstream_bio.c
 MODULE_SOURCE = src/pcstream-bio-$(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"$$/\1/p' kmod/pcstream_bio/dkms.conf)
 install:
-	@[ -x $(PCSTREAM) ] && [ -e target/libpcstream.so ] || { echo 'first, as the user who builds: make build libpcstream' >&2; exit 1; }
+	@$(PCSTREAM) --version 2>&1 | grep -q '^capture: compiled in' && [ -e target/libpcstream.so ] || \
+	    { echo 'no $(PCSTREAM) with capture, or no target/libpcstream.so; first, as the user who builds: make build libpcstream' >&2; exit 1; }
 	install -D -m 755 $(PCSTREAM) $(DESTDIR)$(PREFIX)/bin/pcstream
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(PCSTREAM) man --output $(DESTDIR)$(PREFIX)/share/man/man1

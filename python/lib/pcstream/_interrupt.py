@@ -25,7 +25,10 @@ def held() -> Iterator[None]:
     try:
         yield
     finally:
+        # One that came between two of these would keep the rest as they are.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, answered)
         for number, handler in answered.items():
             signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         for got in dict.fromkeys(came):
             signal.raise_signal(got)

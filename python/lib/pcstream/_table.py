@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Tabular:
-    """What has rows: whoever knows the PyCapsule interface of Arrow takes it as it is."""
+    """What has rows: whoever knows the PyCapsule interface of Arrow takes it as it is; polars takes a sequence for a list."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule with an Arrow stream of the rows."""
