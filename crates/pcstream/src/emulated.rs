@@ -69,7 +69,7 @@ pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     simulate::remark_schemes(&args.simulation, &results, ui);
     let dropped = dropped(&results);
     dropped.iter().for_each(|dropped| ui.remark(&dropped.to_string()));
-    let end = both(end, Ok(Status::with_losses(!dropped.is_empty())));
+    let end = end.map(|status| status.or_losses(!dropped.is_empty()));
     let command =
         args.command.words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let emulated = Emulated {
@@ -351,7 +351,7 @@ impl Live<'_> {
             )
             .into());
         }
-        both(Ok(ended), Ok(Status::with_losses(status.unassigned_pages > 0)))
+        Ok(ended.or_losses(status.unassigned_pages > 0))
     }
 }
 

@@ -42,6 +42,12 @@ impl Status {
     pub fn with_losses(losses: bool) -> Status {
         if losses { Status::Losses } else { Status::Done }
     }
+
+    /// The same, but `Losses` if there were more.
+    #[cfg(feature = "capture")]
+    pub fn or_losses(self, more: bool) -> Status {
+        Status::with_losses(self == Status::Losses || more)
+    }
 }
 
 /// How a command of two parts ends: with a failure of either, or else with losses of either. Whoever reads no more results still
@@ -49,7 +55,7 @@ impl Status {
 #[cfg(feature = "capture")]
 pub fn both(one: Result<Status, Failure>, other: Result<Status, Failure>) -> Result<Status, Failure> {
     match (one, other) {
-        (Ok(one), Ok(other)) => Ok(Status::with_losses([one, other].contains(&Status::Losses))),
+        (Ok(one), Ok(other)) => Ok(one.or_losses(other == Status::Losses)),
         (Err(Failure::ReaderGone), end) | (end, Err(Failure::ReaderGone)) => end,
         (Err(failure), _) | (_, Err(failure)) => Err(failure),
     }

@@ -334,9 +334,9 @@ mod tests {
     fn a_few_pages_are_enough_to_cluster() {
         let mut scheme = crate::registry::build("pcstream-plus", &device(4)).expect("its defaults are good");
         let tables = tables(&[("a", "")], &[]);
-        for now in 0..10_000 {
-            let event = Event { context: ContextId(1), ..write(now % 3, 1) };
-            scheme.place(&event, now, &tables, &mut Vec::new());
+        for written in 0..10_000 {
+            let event = Event { context: ContextId(1), ..write(written % 3, 1) };
+            scheme.place(&event, written, &tables, &mut Vec::new());
         }
         assert!(scheme.facts().contains(&("contexts_known", 1)));
     }
