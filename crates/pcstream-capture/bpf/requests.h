@@ -6,7 +6,7 @@
  *   walk_page             a page of a request: ends the run if its owner is another
  *   metadata_owner        what can be said of a request that is no file's
  *
- * Invariant: what a page that belongs to no file leads to is believed only if it is a page of a file on the target.
+ * Invariant: what a page that belongs to no file leads to is believed only if it is a page of an inode on the target.
  */
 #ifndef PCSTREAM_REQUESTS_H
 #define PCSTREAM_REQUESTS_H
@@ -50,6 +50,7 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	struct folio *folio = (void *)at;
 	u64 mapping = (u64)BPF_CORE_READ(folio, mapping), plain = 0;
 	struct inode *inode = NULL;
+	u32 type;
 
 	/* fscrypt writes a page of its own, which holds a page of the cache encrypted, and leads to it. */
 	if (!mapping && w->run.op == REQ_OP_WRITE)
@@ -68,8 +69,15 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	else if (mapping & 1 && !plain && w->other_source == SOURCE_NONE)
 		w->owner.source = SOURCE_SWAP;
 	/* Memory of the kernel has something else in this place: it does not lead to our device. */
-	if (!inode || !leads_to_target(inode))
+	if (!inode || !is_on_target(inode))
 		return;
+	if (!leads_to_target(inode)) {
+		/* F2FS keeps directories and inodes in page caches, too. */
+		type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+		w->owner.source = type == S_IFDIR ? SOURCE_DIRECTORY : SOURCE_INTERNAL;
+		w->owner.inode = BPF_CORE_READ(inode, i_ino);
+		return;
+	}
 	w->owner.source = SOURCE_CACHE;
 	w->folio_index = BPF_CORE_READ(folio, index);
 	w->owner.inode = BPF_CORE_READ(inode, i_ino);

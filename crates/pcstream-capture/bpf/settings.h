@@ -53,13 +53,16 @@ u32 target_dev = 0;
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define S_IFMT 0170000
 #define S_IFBLK 0060000
+#define S_IFDIR 0040000
+#define S_IFREG 0100000
 
 /* Whether an inode is the target's: of a file on it, or, on a device without a file system, the device's own. */
 #define IS_OF_TARGET(inode) \
-	(raw ? (inode)->i_rdev == target_dev && ((inode)->i_mode & S_IFMT) == S_IFBLK : (inode)->i_sb->s_dev == target_dev)
+	(raw ? (inode)->i_rdev == target_dev && ((inode)->i_mode & S_IFMT) == S_IFBLK \
+	     : (inode)->i_sb->s_dev == target_dev && ((inode)->i_mode & S_IFMT) == S_IFREG)
 
-/* The same of any address. */
-static __always_inline bool leads_to_target(struct inode *inode)
+/* Whether any address is an inode on the target, of a file or not. */
+static __always_inline bool is_on_target(struct inode *inode)
 {
 	struct super_block *sb;
 
@@ -67,6 +70,12 @@ static __always_inline bool leads_to_target(struct inode *inode)
 		return LOAD(inode, i_rdev) == target_dev && (LOAD(inode, i_mode) & S_IFMT) == S_IFBLK;
 	sb = LOAD(inode, i_sb);
 	return LOAD(sb, s_dev) == target_dev;
+}
+
+/* The same as IS_OF_TARGET of any address. */
+static __always_inline bool leads_to_target(struct inode *inode)
+{
+	return is_on_target(inode) && (raw || (LOAD(inode, i_mode) & S_IFMT) == S_IFREG);
 }
 
 /* The process that records. What it writes is not captured. */

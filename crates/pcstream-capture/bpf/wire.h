@@ -78,6 +78,8 @@ enum io_source {
 	SOURCE_BUFFER = 3,   /* a buffer head: head and tail hold the block's ends */
 	SOURCE_XFS_BUFFER = 4, /* a buffer of XFS: head holds its verifier's name */
 	SOURCE_SWAP = 5,     /* memory that is swapped out to a file */
+	SOURCE_DIRECTORY = 6, /* page cache of a directory (F2FS) */
+	SOURCE_INTERNAL = 7, /* page cache of another inode that is no file's: `inode` is its number (F2FS) */
 };
 
 /* How the frames of a context were found. */

@@ -248,6 +248,7 @@ fn file_system(fs: FsKind) -> Check {
         .is_ok_and(|list| list.lines().any(|line| line.split_whitespace().last() == Some(name)));
     let check_name = match fs {
         FsKind::Ext4 => "ext4",
+        FsKind::F2fs => "F2FS",
         FsKind::Xfs => "XFS",
     };
     match (supported, find_mkfs(fs)) {

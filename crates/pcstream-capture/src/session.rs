@@ -193,6 +193,8 @@ impl<'obj> Session<'obj> {
         let (program, tracepoints): (_, &[&str]) = match fs {
             FsKind::Ext4 => (&programs.on_ext4_write, &["ext4_da_write_begin", "ext4_write_begin"]),
             FsKind::Xfs => (&programs.on_xfs_write, &["xfs_file_buffered_write"]),
+            // What is written to it is in folios of one page.
+            FsKind::F2fs => return Ok(()),
         };
         for tracepoint in tracepoints {
             let link = program.attach_raw_tracepoint(tracepoint);

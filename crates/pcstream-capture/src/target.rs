@@ -29,7 +29,7 @@ const UNMOUNT: Duration = Duration::from_secs(60);
 pub enum Target {
     /// On a file system made for it.
     Scratch(ScratchOptions),
-    /// In a directory of an existing ext4 or XFS, or where a block device is mounted. All writes to that file system are
+    /// In a directory of an existing ext4, XFS or F2FS, or where a block device is mounted. All writes to that file system are
     /// captured. Of a block device without a file system, what is written to it directly.
     Existing(PathBuf),
 }

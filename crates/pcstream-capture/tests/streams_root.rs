@@ -25,7 +25,7 @@ use recording::{bpf, fs_need};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 fn main() -> ExitCode {
-    let tests = FsKind::ALL.into_iter().flat_map(|fs| {
+    let tests = [FsKind::Ext4, FsKind::Xfs].into_iter().flat_map(|fs| {
         let needs = [fs_need(fs), common::zram, programs::gcc, bpf];
         let (module, server) = ("streams_are_those_of_most_pages_on", "a_server_finds_streams_by_page_on");
         [

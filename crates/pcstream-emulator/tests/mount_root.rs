@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         };
     }
     let mut tests = Vec::new();
-    for fs in FsKind::ALL {
+    for fs in [FsKind::Ext4, FsKind::Xfs] {
         let needs =
             [if fs == FsKind::Ext4 { common::ext4 } else { common::xfs }, common::loop_devices, common::fuse];
         tests.push(common::test(format!("device_{fs}_keeps_its_files"), &needs, move || keeps_files(fs)));
@@ -118,11 +118,11 @@ impl Drop for Place {
 fn check(fs: FsKind, file: &Path) {
     let mut command = match fs {
         FsKind::Ext4 => Command::new("e2fsck"),
-        FsKind::Xfs => Command::new("xfs_repair"),
+        _ => Command::new("xfs_repair"),
     };
     match fs {
         FsKind::Ext4 => command.arg("-fn"),
-        FsKind::Xfs => command.args(["-n", "-f"]),
+        _ => command.args(["-n", "-f"]),
     };
     let output = command.arg(file).output().expect("e2fsprogs and xfsprogs are installed");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

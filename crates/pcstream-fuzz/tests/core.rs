@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pcstream_fs::layout::{Layout, ext4, xfs};
+use pcstream_fs::layout::{Layout, ext4, f2fs, xfs};
 use pcstream_fs::scratch::FsKind;
 use pcstream_fuzz::fuzz;
 use pcstream_placement::pcstream::averaging::Averaging;
@@ -205,6 +205,10 @@ fn layouts() {
         }
         if let Some(Ok(superblock)) = bytes.first_chunk().map(xfs::Superblock::parse) {
             drop(Layout::new(FsKind::Xfs, superblock.static_ranges(), Vec::new()));
+        }
+        if let Ok(superblock) = f2fs::Superblock::read(&read) {
+            drop(Layout::new(FsKind::F2fs, superblock.static_ranges(), Vec::new()));
+            drop(superblock.usage(bytes));
         }
         xfs::kind_of_verifier(bytes);
         if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {

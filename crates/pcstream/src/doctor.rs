@@ -98,7 +98,7 @@ fn unjudged((path, why): &scratch::Problem) -> String {
     format!("{}: {why}", path.display())
 }
 
-/// What `place` can give to writes of ext4 and XFS.
+/// What `place` can give to writes of ext4, XFS and F2FS.
 fn write_streams(disks: &[(String, u32)], module: bool, served: &[Served]) -> Check {
     let name = |(name, streams): &(String, u32)| match served.iter().find(|server| server.disk == *name) {
         Some(server) => format!("{name} has {streams}, served as /dev/{}", server.device),

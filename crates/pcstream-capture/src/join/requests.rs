@@ -101,6 +101,8 @@ impl Joiner {
                 tail: *record.tail.last_chunk().expect("the tail has 16 bytes"),
             },
             IoSource::SOURCE_XFS_BUFFER => MetadataHint::Verifier(&record.head),
+            IoSource::SOURCE_DIRECTORY => MetadataHint::Directory,
+            IoSource::SOURCE_INTERNAL => MetadataHint::Internal(record.owner.inode),
             _ => MetadataHint::None,
         };
         self.layout.as_ref().map_or(Kind::Data, |layout| layout.classify(lba, hint))

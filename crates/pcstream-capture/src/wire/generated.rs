@@ -97,6 +97,8 @@ impl io_source {
     pub const SOURCE_BUFFER: Self = Self(3);
     pub const SOURCE_XFS_BUFFER: Self = Self(4);
     pub const SOURCE_SWAP: Self = Self(5);
+    pub const SOURCE_DIRECTORY: Self = Self(6);
+    pub const SOURCE_INTERNAL: Self = Self(7);
 }
 impl Default for io_source {
     fn default() -> Self {

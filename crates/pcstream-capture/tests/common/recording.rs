@@ -30,7 +30,7 @@ pub const GCC: &str = "mkdir src && cd src && export TMPDIR=. && for i in $(seq 
 pub fn fs_need(fs: FsKind) -> common::Need {
     match fs {
         FsKind::Ext4 => common::ext4,
-        FsKind::Xfs => common::xfs,
+        _ => common::xfs,
     }
 }
 

@@ -7,8 +7,10 @@
 //!    superblock: without reverse mapping, mkfs's default before xfsprogs 6.5, GETFSMAP calls
 //!    everything in use "unknown", and asking for reverse mapping would add B-tree writes that the
 //!    user's own file systems may not have).
+//!    F2FS keeps all that never moves before its main area.
 //! 2. *Contents.* What moves (directories, B-trees, XFS inode chunks) is known by a few bytes of the block
-//!    as it is written, or by the name of XFS's buffer verifier: see `ext4` and `xfs`.
+//!    as it is written, or by the name of XFS's buffer verifier: see `ext4` and `xfs`. F2FS keeps its
+//!    directories and inodes in page caches, which say what they are: see `f2fs`.
 //! 3. Otherwise `OtherMetadata`.
 //!
 //! Units: 4 KiB pages of the device that holds the file system.
@@ -21,10 +23,11 @@
 //! than 4 KiB are refused.
 
 pub mod ext4;
+pub mod f2fs;
 pub mod xfs;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -84,6 +87,14 @@ pub enum LayoutError {
         dir: PathBuf,
         /// What went wrong.
         source: ExtentError,
+    },
+    /// The kernel's list of segments is not that of this file system.
+    #[error("{}: {message}", path.display())]
+    Segments {
+        /// The list.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
     },
     /// The superblock makes no sense.
     #[error("{device}: {source}")]
@@ -185,6 +196,10 @@ pub enum MetadataHint<'a> {
     },
     /// Name of the XFS buffer's verifier (`xfs_buf_ops.name`), up to a NUL; 15 bytes are enough.
     Verifier(&'a [u8]),
+    /// It comes from the page cache of a directory.
+    Directory,
+    /// It comes from the page cache of this inode, which is no file's and no directory's.
+    Internal(u64),
 }
 
 /// Where one mounted file system keeps its metadata, and what it has allocated.
@@ -195,13 +210,15 @@ pub struct Layout {
     ranges: Vec<StaticRange>,
     allocated: Vec<PageRange>,
     journal_elsewhere: bool,
+    /// Pages that hold nothing but data.
+    data: Option<PageRange>,
 }
 
 impl Layout {
     /// Reads the layout of the mounted file system that holds `dir`, after syncing it, so that delayed
     /// allocations have their place.
     ///
-    /// Errors: not ext4 or XFS, another file system than `fs`, no access, blocks below 4 KiB.
+    /// Errors: not ext4, XFS or F2FS, another file system than `fs`, no access, blocks below 4 KiB.
     pub fn of_mounted(dir: &Path, fs: FsKind) -> Result<Layout, LayoutError> {
         let existing = ExistingFs::of(dir)?;
         if existing.fs != fs {
@@ -211,14 +228,13 @@ impl Layout {
         rustix::fs::syncfs(&root)
             .map_err(|error| LayoutError::Read { path: dir.into(), source: error.into() })?;
         let device = &existing.device;
-        let map =
-            settled_map(&root, device).map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
         let node = open(&device.path)?;
+        let map = settled_map(fs, dir, &root, device, &node)?;
         let fixed = fixed_places(fs, &root, &map, &|at, bytes| node.read_exact_at(bytes, at))
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
         let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages))
             .map_err(|source| LayoutError::Overlap { device: device.path.clone(), source })?;
-        Ok(Layout { journal_elsewhere: fixed.journal_elsewhere, ..layout })
+        Ok(Layout { journal_elsewhere: fixed.journal_elsewhere, data: fixed.data, ..layout })
     }
 
     /// A layout from its parts, in any order; adjacent ranges of a kind are joined.
@@ -244,12 +260,12 @@ impl Layout {
         });
         allocated.sort_by_key(|r| r.start);
         merge(&mut allocated);
-        Ok(Layout { fs: Some(fs), ranges, allocated, journal_elsewhere: false })
+        Ok(Layout { fs: Some(fs), ranges, allocated, journal_elsewhere: false, data: None })
     }
 
     /// Of a device without a file system: it has no metadata, and what it holds is not known.
     pub fn of_device() -> Layout {
-        Layout { fs: None, ranges: Vec::new(), allocated: Vec::new(), journal_elsewhere: false }
+        Layout { fs: None, ranges: Vec::new(), allocated: Vec::new(), journal_elsewhere: false, data: None }
     }
 
     /// The file system; `None`: there is none.
@@ -280,29 +296,44 @@ impl Layout {
         (lba.0 - range.start.0 < range.pages).then_some(range.kind)
     }
 
-    /// The kind of a metadata page that is being written. Never `Data` on a file system: whether a page belongs to
-    /// a file is known to the caller, from the page's owner.
+    /// The kind of a page that is being written and that belongs to no file, as its owner says: the caller asks that first.
+    /// `Data` on a file system only where nothing else can be.
     pub fn classify(&self, lba: Lba, hint: MetadataHint<'_>) -> Kind {
         if let Some(kind) = self.static_kind(lba) {
             return kind;
         }
         let Some(fs) = self.fs else { return Kind::Data };
+        if self.data.is_some_and(|data| data.start <= lba && lba.0 - data.start.0 < data.pages) {
+            return Kind::Data;
+        }
         match (fs, hint) {
             (_, MetadataHint::None) => Kind::OtherMetadata,
+            (_, MetadataHint::Directory) => Kind::Directory,
+            (_, MetadataHint::Internal(inode)) => f2fs::kind_of_internal(inode),
             (FsKind::Ext4, MetadataHint::Block { head, tail }) => ext4::kind_of_block(&head, &tail),
             (FsKind::Xfs, MetadataHint::Block { head, .. }) => xfs::kind_of_block(&head),
             (FsKind::Xfs, MetadataHint::Verifier(name)) => xfs::kind_of_verifier(name),
-            (FsKind::Ext4, MetadataHint::Verifier(_)) => Kind::OtherMetadata,
+            (FsKind::Ext4, MetadataHint::Verifier(_)) | (FsKind::F2fs, _) => Kind::OtherMetadata,
         }
     }
 }
 
-/// The use of every page, read again until two answers agree: ext4 returns freed blocks to its map in a
+/// The use of every page, read again until two answers agree. ext4 returns freed blocks to its map in a
 /// callback of the journal's commit, which a sync does not wait for, and XFS frees the blocks of deleted files
 /// in the background. On a file system that others write to it never settles; the last answer is then as good
 /// as any.
-fn settled_map(root: &File, device: &BlockDevice) -> Result<Vec<FsRange>, ExtentError> {
-    let read = || extents::getfsmap(root, device.number, device.bytes / PAGE_BYTES);
+fn settled_map(
+    fs: FsKind,
+    dir: &Path,
+    root: &File,
+    device: &BlockDevice,
+    node: &File,
+) -> Result<Vec<FsRange>, LayoutError> {
+    let read = || match fs {
+        FsKind::Ext4 | FsKind::Xfs => extents::getfsmap(root, device.number, device.bytes / PAGE_BYTES)
+            .map_err(|source| LayoutError::Extents { dir: dir.into(), source }),
+        FsKind::F2fs => f2fs_map(device, node),
+    };
     let mut map = read()?;
     for _ in 0..SETTLE_ATTEMPTS {
         thread::sleep(SETTLE_PAUSE);
@@ -315,6 +346,16 @@ fn settled_map(root: &File, device: &BlockDevice) -> Result<Vec<FsRange>, Extent
     Ok(map)
 }
 
+/// The use of every page of a mounted F2FS, from the kernel's list of its segments.
+fn f2fs_map(device: &BlockDevice, node: &File) -> Result<Vec<FsRange>, LayoutError> {
+    let superblock = f2fs::Superblock::read(&|at, bytes| node.read_exact_at(bytes, at))
+        .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
+    let name = device.path.file_name().unwrap_or_default();
+    let path = Path::new("/proc/fs/f2fs").join(name).join("segment_bits");
+    let segments = File::open(&path).map_err(|source| LayoutError::Read { path: path.clone(), source })?;
+    superblock.usage(BufReader::new(segments)).map_err(|message| LayoutError::Segments { path, message })
+}
+
 /// What a superblock says.
 struct Fixed {
     /// What never moves.
@@ -322,6 +363,7 @@ struct Fixed {
     /// Of the file system.
     pages: u64,
     journal_elsewhere: bool,
+    data: Option<PageRange>,
 }
 
 fn fixed_places(
@@ -336,7 +378,16 @@ fn fixed_places(
             let mut ranges = ext4::static_ranges(map);
             ranges.extend(superblock.journal(read)?);
             let pages = superblock.blocks * (superblock.block_bytes / PAGE_BYTES);
-            Ok(Fixed { ranges, pages, journal_elsewhere: superblock.journal_device != 0 })
+            Ok(Fixed { ranges, pages, journal_elsewhere: superblock.journal_device != 0, data: None })
+        }
+        FsKind::F2fs => {
+            let superblock = f2fs::Superblock::read(read)?;
+            Ok(Fixed {
+                ranges: superblock.static_ranges(),
+                pages: superblock.pages(),
+                journal_elsewhere: false,
+                data: None,
+            })
         }
         FsKind::Xfs => {
             let mut sector = [0; xfs::SUPERBLOCK_BYTES];
@@ -347,6 +398,7 @@ fn fixed_places(
                 ranges: superblock.static_ranges(),
                 pages: superblock.pages(),
                 journal_elsewhere: superblock.log_start == 0,
+                data: superblock.realtime(),
             })
         }
     }
@@ -466,6 +518,14 @@ mod tests {
         assert_eq!(layout.classify(Lba(120), hint), Kind::Journal);
         assert_eq!(layout.classify(Lba(20), hint), Kind::Directory);
         assert_eq!(layout.classify(Lba(20), MetadataHint::None), Kind::OtherMetadata);
+    }
+
+    #[test]
+    fn a_section_of_data_holds_nothing_else() {
+        let data = Some(PageRange { start: Lba(100), pages: 50 });
+        let layout = Layout { data, ..Layout::new(FsKind::Xfs, Vec::new(), Vec::new()).unwrap() };
+        let kinds = [99, 100, 149, 150].map(|lba| layout.classify(Lba(lba), MetadataHint::None));
+        assert_eq!(kinds, [Kind::OtherMetadata, Kind::Data, Kind::Data, Kind::OtherMetadata]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! superblock copy, AGF, AGI, AGFL. With 4 KiB sectors each has a page of its own; with smaller ones they
 //! share the group's first page, which then counts as `Bitmap`, because AGF and AGI are why it is written.
 //!
+//! A realtime section on the same device (zoned XFS, `mkfs.xfs -r zoned=1`) holds nothing but data of files.
+//!
 //! Moving: each metadata buffer has a verifier (`xfs_buf_ops`) whose name tells what it is; the same
 //! follow from the magic number at byte 0 (or, for blocks of directory and attribute trees, byte 8).
 //! Names and magics: fs/xfs/libxfs (xfs_format.h, xfs_da_format.h and the `*_buf_ops` of each part).
@@ -22,7 +24,7 @@ use std::os::fd::AsRawFd as _;
 use pcstream_trace::event::Kind;
 use pcstream_trace::ids::{Lba, PAGE_BYTES};
 
-use super::{StaticRange, SuperblockError};
+use super::{PageRange, StaticRange, SuperblockError};
 
 /// Bytes of the superblock sector that are needed, and the smallest sector there is.
 pub const SUPERBLOCK_BYTES: usize = 512;
@@ -42,8 +44,10 @@ pub struct Superblock {
     pub sector_bytes: u16,
     /// Blocks on the data device.
     pub data_blocks: u64,
-    /// Blocks on the realtime device; 0 without one.
+    /// Blocks of the realtime section; 0 without one.
     pub realtime_blocks: u64,
+    /// First block of the realtime section; 0 if it is on a device of its own.
+    pub realtime_start: u64,
     /// Blocks in an allocation group (the last may have fewer).
     pub ag_blocks: u32,
     /// Allocation groups.
@@ -95,6 +99,7 @@ impl Superblock {
             block_bytes: u32_at(4),
             data_blocks: u64_at(8),
             realtime_blocks: u64_at(16),
+            realtime_start: u64_at(288),
             log_start: u64_at(48),
             ag_blocks: u32_at(84),
             ag_count: u32_at(88),
@@ -137,11 +142,15 @@ impl Superblock {
         {
             return field("sb_dblocks", self.data_blocks, "what sb_agcount groups of sb_agblocks hold");
         }
-        if self.realtime_blocks != 0 {
+        if self.realtime_blocks != 0 && self.realtime_start == 0 {
             let expected = "0: a realtime device, whose writes are not seen, may hold any file's data";
             return field("sb_rblocks", self.realtime_blocks, expected);
         }
-        if self.data_blocks.checked_mul(block).is_none() {
+        if self.realtime_start != 0 && self.realtime_start < self.data_blocks {
+            return field("sb_rtstart", self.realtime_start, "a section behind the data section");
+        }
+        let end = self.realtime_start.checked_add(self.realtime_blocks);
+        if end.is_none_or(|end| end.max(self.data_blocks).checked_mul(block).is_none()) {
             return field("sb_dblocks", self.data_blocks, "a device below 2^64 bytes");
         }
         let log_end = self.log_block().checked_add(self.log_blocks.into());
@@ -160,7 +169,15 @@ impl Superblock {
 
     /// Pages of the file system.
     pub fn pages(&self) -> u64 {
-        self.data_blocks * (u64::from(self.block_bytes) / PAGE_BYTES)
+        let blocks = self.data_blocks.max(self.realtime_start + self.realtime_blocks);
+        blocks * (u64::from(self.block_bytes) / PAGE_BYTES)
+    }
+
+    /// The realtime section, if it is on the same device.
+    pub fn realtime(&self) -> Option<PageRange> {
+        let unit = u64::from(self.block_bytes) / PAGE_BYTES;
+        let (start, pages) = (Lba(self.realtime_start * unit), self.realtime_blocks * unit);
+        (pages > 0).then_some(PageRange { start, pages })
     }
 
     /// The log and the headers of every allocation group.
@@ -288,6 +305,22 @@ mod tests {
         sector[23] = 9;
         let error = Superblock::parse(&sector).unwrap_err().to_string();
         assert!(error.contains("sb_rblocks is 9") && error.contains("realtime device"), "{error}");
+    }
+
+    #[test]
+    fn a_realtime_section_lies_behind_the_data_section() {
+        let mut sector = one_gib();
+        sector[16..24].copy_from_slice(&65_536u64.to_be_bytes());
+        sector[288..296].copy_from_slice(&262_144u64.to_be_bytes());
+        let superblock = Superblock::parse(&sector).unwrap();
+        assert_eq!(superblock.realtime(), Some(PageRange { start: Lba(262_144), pages: 65_536 }));
+        assert_eq!(superblock.pages(), 262_144 + 65_536);
+        assert_eq!(Superblock::parse(&one_gib()).unwrap().realtime(), None);
+        sector[288..296].copy_from_slice(&262_143u64.to_be_bytes());
+        let error = Superblock::parse(&sector).unwrap_err().to_string();
+        assert!(error.contains("sb_rtstart is 262143"), "{error}");
+        sector[288..296].copy_from_slice(&u64::MAX.to_be_bytes());
+        assert!(Superblock::parse(&sector).is_err());
     }
 
     #[test]

@@ -165,7 +165,7 @@ pub enum ScratchError {
     },
     /// An existing directory is not on a file system that can be traced.
     #[error(
-        "{dir} is on {fs}, mounted at {mount_point}: only ext4 and xfs on a block device can be traced{hint}"
+        "{dir} is on {fs}, mounted at {mount_point}: only ext4, xfs and f2fs on a block device can be traced{hint}"
     )]
     Unsupported {
         /// The directory.

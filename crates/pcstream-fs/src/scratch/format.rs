@@ -22,7 +22,7 @@ const TOOL_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// What a program said is cut to this many bytes in an error.
 const STDERR_BYTES_MAX: usize = 2000;
 
-/// What goes through the journal of an ext4. XFS has no choice: its log holds metadata.
+/// What goes through the journal of an ext4. Others have no choice: the log of XFS holds metadata, F2FS is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Journal {
     /// Metadata; data reach their place before the metadata that names them (`data=ordered`, the default).
@@ -46,10 +46,11 @@ impl Journal {
 }
 
 /// The smallest device that mkfs takes. ext4 gets a journal and a few block groups; XFS refuses less than
-/// 300 MiB (xfsprogs 5.19 and newer).
+/// 300 MiB (xfsprogs 5.19 and newer). F2FS keeps some segments of 2 MiB for itself.
 pub(super) fn min_bytes(fs: FsKind) -> u64 {
     match fs {
         FsKind::Ext4 => 32 << 20,
+        FsKind::F2fs => 64 << 20,
         FsKind::Xfs => 300 << 20,
     }
 }
@@ -58,6 +59,7 @@ pub(super) fn min_bytes(fs: FsKind) -> u64 {
 fn maker(fs: FsKind) -> (&'static str, &'static str) {
     match fs {
         FsKind::Ext4 => ("mkfs.ext4", "e2fsprogs"),
+        FsKind::F2fs => ("mkfs.f2fs", "f2fs-tools"),
         FsKind::Xfs => ("mkfs.xfs", "xfsprogs"),
     }
 }
@@ -98,6 +100,7 @@ pub(super) fn make_fs(fs: FsKind, journal: Journal, device: &Path, uuid: &str) -
             "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
             &device,
         ],
+        FsKind::F2fs => vec!["-q", "-f", "-t", "0", "-l", FS_LABEL, "-U", uuid, &device],
         FsKind::Xfs => vec![
             "-q",
             "-f",
@@ -174,6 +177,7 @@ pub fn check_fs(fs: FsKind, file: &Path) -> Result<FsCheck, ScratchError> {
     let name = file.to_string_lossy();
     let (tool, package, flags) = match fs {
         FsKind::Ext4 => ("e2fsck", "e2fsprogs", &["-fn"][..]),
+        FsKind::F2fs => ("fsck.f2fs", "f2fs-tools", &["--dry-run"][..]),
         FsKind::Xfs => ("xfs_repair", "xfsprogs", &["-n", "-f"][..]),
     };
     let (_, output) = output_of(tool, package, &[flags, &[&*name]].concat())?;
@@ -200,20 +204,22 @@ pub(super) fn mount_fs(
 pub(super) enum Identity {
     /// Zeroes only.
     Blank,
-    /// An ext4 or XFS.
+    /// One that pcstream knows.
     FileSystem { fs: FsKind, label: String, uuid: String },
     /// Something else.
     Other,
 }
 
 impl Identity {
-    /// How much of the device has to be looked at: both superblocks lie within.
+    /// How much of the device has to be looked at: all superblocks lie within.
     pub(super) const HEAD_BYTES: usize = 4096;
 
     /// Identifies a superblock. Offsets: fs/ext4/ext4.h (`s_magic` 0x38, `s_uuid` 0x68, `s_volume_name` 0x78, from
-    /// byte 1024 on), fs/xfs/libxfs/xfs_format.h (`sb_uuid` 32, `sb_fname` 108).
+    /// byte 1024 on), fs/xfs/libxfs/xfs_format.h (`sb_uuid` 32, `sb_fname` 108), include/linux/f2fs_fs.h (`uuid` 108,
+    /// `volume_name` 124 in UTF-16, from byte 1024 on).
     pub(super) fn of_head(head: &[u8]) -> Identity {
         const EXT4: usize = 1024;
+        const F2FS: usize = 1024;
         let text = |at: usize, length: usize| {
             let bytes = &head[at..at + length];
             let end = bytes.iter().position(|&b| b == 0).unwrap_or(length);
@@ -232,6 +238,12 @@ impl Identity {
         if head[EXT4 + 0x38..EXT4 + 0x3A] == [0x53, 0xEF] {
             let uuid = uuid_text(&head[EXT4 + 0x68..EXT4 + 0x78]);
             return Identity::FileSystem { fs: FsKind::Ext4, label: text(EXT4 + 0x78, 16), uuid };
+        }
+        if head[F2FS..F2FS + 4] == [0x10, 0x20, 0xF5, 0xF2] {
+            let name = head[F2FS + 124..].chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+            let name: Vec<u16> = name.take(512).take_while(|&letter| letter != 0).collect();
+            let uuid = uuid_text(&head[F2FS + 108..F2FS + 124]);
+            return Identity::FileSystem { fs: FsKind::F2fs, label: String::from_utf16_lossy(&name), uuid };
         }
         if head.iter().all(|&b| b == 0) { Identity::Blank } else { Identity::Other }
     }
@@ -268,6 +280,15 @@ mod tests {
             uuid: "abababab-abab-abab-abab-abababababab".into(),
         };
         assert_eq!(Identity::of_head(&head), xfs);
+        let mut head = vec![0; Identity::HEAD_BYTES];
+        head[1024..1028].copy_from_slice(&[0x10, 0x20, 0xF5, 0xF2]);
+        head[1024 + 108..1024 + 124].copy_from_slice(&[0xAB; 16]);
+        for (at, letter) in b"pcstream".iter().enumerate() {
+            head[1024 + 124 + 2 * at] = *letter;
+        }
+        let Identity::FileSystem { uuid, .. } = xfs else { unreachable!() };
+        let f2fs = Identity::FileSystem { fs: FsKind::F2fs, label: FS_LABEL.into(), uuid };
+        assert_eq!(Identity::of_head(&head), f2fs);
         assert_eq!(Identity::of_head(&[]), Identity::Blank);
         assert_eq!(Identity::of_head(b"XFSB"), Identity::Other);
     }

@@ -87,7 +87,7 @@ impl fmt::Display for Image {
 pub struct ScratchOptions {
     /// The file system.
     pub fs: FsKind,
-    /// What goes through its journal; XFS takes the default only.
+    /// What goes through its journal; only ext4 has a choice.
     pub journal: Journal,
     /// Size of the device in bytes, a multiple of 4096.
     pub size_bytes: u64,
@@ -135,8 +135,8 @@ impl ScratchOptions {
             let expected = format!("a multiple of {PAGE_BYTES}, at least {least} for {}", self.fs);
             return refuse("--size", self.size_bytes.to_string(), expected);
         }
-        if self.fs == FsKind::Xfs && self.journal != Journal::default() {
-            return refuse("journal", format!("{:?}", self.journal), "the default for xfs".into());
+        if self.fs != FsKind::Ext4 && self.journal != Journal::default() {
+            return refuse("journal", format!("{:?}", self.journal), format!("the default for {}", self.fs));
         }
         if self.keep && !matches!(self.image, Image::File(_)) {
             return refuse("--image", self.image.to_string(), "a file, if a file system is kept".into());
@@ -152,7 +152,10 @@ impl ScratchOptions {
     /// The most that the device can come to occupy: its free part, and the metadata that mkfs writes into the
     /// filled one (inode tables 1.6 % and the journal or log; 3 % together, or 128 MiB on small devices).
     fn occupied_max(&self) -> u64 {
-        let free = ((1.0 - self.fill) * self.size_bytes as f64) as u64;
+        // F2FS is filled with written zeros, for which only zram needs no room.
+        let is_written = self.fs == FsKind::F2fs && !matches!(self.image, Image::Zram);
+        let fill = if is_written { 0.0 } else { self.fill };
+        let free = ((1.0 - fill) * self.size_bytes as f64) as u64;
         let metadata = (self.size_bytes / 32).max(128 << 20);
         free.saturating_add(metadata).min(self.size_bytes)
     }
@@ -230,7 +233,7 @@ impl Scratch {
             self.device = Some(device);
             return Ok(());
         }
-        self.filled = fill::fill(&self.mount_point, &device, options.fill)?;
+        self.filled = fill::fill(options.fs, &self.mount_point, &device, options.fill)?;
         self.device = Some(device);
         let (uid, gid) = options.owner;
         std::os::unix::fs::chown(&self.mount_point, Some(uid), Some(gid))

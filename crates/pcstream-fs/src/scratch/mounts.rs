@@ -34,18 +34,21 @@ const MOUNTINFO_BYTES_OF_ONE: u64 = 8 << 20;
 pub enum FsKind {
     /// ext4.
     Ext4,
+    /// F2FS.
+    F2fs,
     /// XFS.
     Xfs,
 }
 
 impl FsKind {
-    /// Both, in the order in which help names them.
-    pub const ALL: [FsKind; 2] = [FsKind::Ext4, FsKind::Xfs];
+    /// All, in the order in which help names them.
+    pub const ALL: [FsKind; 3] = [FsKind::Ext4, FsKind::Xfs, FsKind::F2fs];
 
     /// The kernel's name.
     pub fn name(self) -> &'static str {
         match self {
             FsKind::Ext4 => "ext4",
+            FsKind::F2fs => "f2fs",
             FsKind::Xfs => "xfs",
         }
     }
@@ -64,7 +67,7 @@ impl std::str::FromStr for FsKind {
         FsKind::ALL.into_iter().find(|fs| fs.name() == name).ok_or_else(|| ScratchError::Option {
             option: "--fs",
             value: name.into(),
-            expected: "ext4 or xfs".into(),
+            expected: "ext4, xfs or f2fs".into(),
         })
     }
 }
@@ -102,7 +105,7 @@ impl BlockDevice {
     }
 }
 
-/// The mounted ext4 or XFS that holds a directory.
+/// The mounted ext4, XFS or F2FS that holds a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExistingFs {
     /// Which file system.
@@ -119,7 +122,7 @@ impl ExistingFs {
     /// Finds the file system of `dir`: a directory, or a block device that is mounted.
     ///
     /// Errors: no such directory, one of another mount namespace, a device that is not mounted or whose mounts are covered by
-    /// others, or a file system other than ext4 and XFS with blocks of at least a page on a block device.
+    /// others, or a file system other than ext4, XFS and F2FS with blocks of at least a page on a block device.
     pub fn of(dir: &Path) -> Result<ExistingFs, ScratchError> {
         let about = fs::metadata(dir).doing(|| format!("open {}", dir.display()))?;
         let mounts = read_mounts()?;
@@ -147,7 +150,7 @@ impl ExistingFs {
         let block_bytes = rustix::fs::statvfs(&path).doing(|| format!("look at {}", dir.display()))?.f_bsize;
         if block_bytes < PAGE_BYTES {
             let option = match kind {
-                FsKind::Ext4 => "-b 4096",
+                FsKind::Ext4 | FsKind::F2fs => "-b 4096",
                 FsKind::Xfs => "-b size=4096",
             };
             return Err(ScratchError::SmallBlocks { dir: dir.into(), fs: kind.name(), block_bytes, option });

@@ -196,6 +196,8 @@ pub enum ScratchFs {
     Ext4DataJournal,
     /// XFS
     Xfs,
+    /// F2FS, a log of its own on the device
+    F2fs,
 }
 
 /// How call paths are read; `None` is `auto`.

@@ -191,7 +191,7 @@ pub enum Command {
     ///
     /// One row for each call path that writes: bytes per second, share, the median lifetime of its data, the stream that
     /// the scheme `pcstream` would give it, program, file, call path. Nothing is recorded or changed. On a terminal, ?
-    /// explains the keys and q ends. It takes ext4, XFS, and block devices without a file system.
+    /// explains the keys and q ends. It takes ext4, XFS, F2FS, and block devices without a file system.
     Top(TopArgs),
     /// Give real writes streams or hints by the call path that made them (needs root)
     ///

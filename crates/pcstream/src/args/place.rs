@@ -33,7 +33,7 @@ pub struct PlaceArgs {
     /// A program to start, and its arguments, after --
     #[arg(last = true, value_name = "COMMAND")]
     pub words: Vec<OsString>,
-    /// The mounted ext4 or XFS whose writes are placed: a directory on it, or its block device. Or a block device without a
+    /// The mounted ext4, XFS or F2FS whose writes are placed: a directory on it, or its block device. Or a block device without a
     /// file system, which a program writes to directly
     #[arg(long, value_name = "DIR|DEVICE", required = true, help_heading = "Placement")]
     pub on: PathBuf,

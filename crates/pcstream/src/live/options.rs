@@ -70,13 +70,14 @@ pub fn fs_kind(fs: ScratchFs) -> FsKind {
     match fs {
         ScratchFs::Ext4 | ScratchFs::Ext4NoJournal | ScratchFs::Ext4DataJournal => FsKind::Ext4,
         ScratchFs::Xfs => FsKind::Xfs,
+        ScratchFs::F2fs => FsKind::F2fs,
     }
 }
 
 /// What its journal holds.
 pub fn fs_journal(fs: ScratchFs) -> Journal {
     match fs {
-        ScratchFs::Ext4 | ScratchFs::Xfs => Journal::Metadata,
+        ScratchFs::Ext4 | ScratchFs::Xfs | ScratchFs::F2fs => Journal::Metadata,
         ScratchFs::Ext4NoJournal => Journal::Off,
         ScratchFs::Ext4DataJournal => Journal::Data,
     }
