@@ -15,7 +15,7 @@
 use pcstream_placement::{ByContext, Stream};
 use pcstream_trace::{ContextId, Life, Tables};
 
-use crate::hint;
+use crate::hint::HintClasses;
 
 /// Contexts that are asked about with each batch, besides new ones. A program may have a new call path at every write: to
 /// ask about all each time would take time by the square of their number.
@@ -44,6 +44,7 @@ pub struct Decisions {
     clusterings: u64,
     /// Whose turn it is: a place in `all`.
     turn: usize,
+    hints: HintClasses,
 }
 
 /// What a refresh changed.
@@ -56,6 +57,16 @@ pub struct Changes {
 }
 
 impl Decisions {
+    /// Of contexts whose files have these hints.
+    pub fn with(hints: HintClasses) -> Decisions {
+        Decisions { hints, ..Decisions::default() }
+    }
+
+    /// What the requests of a context's files carry; `None`: it is not known.
+    pub fn carried(&self, context: ContextId) -> Option<Life> {
+        self.of(context).hint.map(|hint| self.hints.carried(hint))
+    }
+
     /// Asks the scheme about contexts that are new, and about `IN_TURN` others in their turn; after a clustering about
     /// all contexts in the tables.
     pub fn refresh(&mut self, scheme: &mut dyn ByContext, tables: &Tables) -> Changes {
@@ -97,7 +108,7 @@ impl Decisions {
             if clustered || decision.stream == Stream::DEFAULT {
                 decision.stream = known.stream;
                 let place = self.order.iter().position(|&stream| stream == known.stream);
-                decision.hint = place.map(|place| hint::of_place(place, self.order.len()));
+                decision.hint = place.map(|place| self.hints.of_place(place, self.order.len()));
             }
             (decision.lifetime_pages, decision.samples) = (known.lifetime_pages, known.samples);
             if before != (decision.stream, decision.hint) {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::FsKind;
 use pcstream_ublk::{Served, link};
 
 /// Where the kernel describes its devices and modules.
@@ -30,19 +31,30 @@ pub struct Device {
     pub streams_below: Option<DeviceNumber>,
     /// Whether the BPF program can choose the stream of a request.
     pub kernel_can_choose: bool,
-    /// Whether it has no file system: a program that owns it writes to it directly.
-    pub raw: bool,
+    /// The file system on it that is mounted; `None`: it has none, and a program that owns it writes to it directly.
+    pub file_system: Option<FsKind>,
     /// The server of the disk, if it is one that `pcstream serve` made; or why it does not say what it is.
     pub server: Option<Result<Served, String>>,
 }
 
 impl Device {
-    /// Reads what the kernel says of a device.
-    pub fn find(number: DeviceNumber) -> io::Result<Device> {
+    /// Reads what the kernel says of a device that holds this file system.
+    pub fn find(number: DeviceNumber, file_system: Option<FsKind>) -> io::Result<Device> {
         let mut device = Device::find_below(Path::new(SYS), number)?;
+        device.file_system = file_system;
         let server = device.disk.as_deref().and_then(link::ask);
         device.server = server.map(|answer| answer.map_err(|error| error.to_string()));
         Ok(device)
+    }
+
+    /// Whether programs write to it directly.
+    pub fn is_raw(&self) -> bool {
+        self.file_system.is_none()
+    }
+
+    /// Whether it is no partition and no volume.
+    pub fn is_whole_disk(&self) -> bool {
+        self.disk.as_ref() == Some(&self.name)
     }
 
     /// Why a program that writes to the device itself gets no streams, though its disk has some: the kernel takes them from programs
@@ -70,7 +82,7 @@ impl Device {
             server: None,
             streams_below: below.filter(|below| *below != own).and_then(|below| number_of(&below)),
             kernel_can_choose: can_choose_below(sys),
-            raw: false,
+            file_system: None,
         })
     }
 }

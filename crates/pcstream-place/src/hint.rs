@@ -1,14 +1,55 @@
-//! Write hints: how long the data of a file is expected to live, in the four classes of `fcntl(2)`.
+//! Write hints: how long the data of a file is expected to live, in the classes of `fcntl(2)`.
 //!
 //! Idea: the kernel's classes have no unit. So they are the order of the scheme's streams by lifetime: a stream for each class
 //! in the default. Fewer streams leave classes empty, more share them.
+//!
+//! Most file systems pass a hint on as it is. F2FS has three classes (hot, warm, cold), which is what its requests carry:
+//! SHORT, none or EXTREME (`f2fs_io_type_to_rw_hint`).
 
+use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Life;
 use serde::Serialize;
 
-/// Of a stream that is at this place, counted from 0, among so many in the order of lifetimes.
-pub fn of_place(place: usize, streams: usize) -> Life {
-    Life::TIMED[place * Life::TIMED.len() / streams]
+/// The hints that a file system tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HintClasses {
+    /// By expected lifetime, the shortest first.
+    hints: &'static [Life],
+    /// What the requests of each carry.
+    carried: &'static [Life],
+}
+
+impl Default for HintClasses {
+    fn default() -> HintClasses {
+        HintClasses { hints: &Life::TIMED, carried: &Life::TIMED }
+    }
+}
+
+impl HintClasses {
+    const F2FS: HintClasses = HintClasses {
+        hints: &[Life::Short, Life::Medium, Life::Extreme],
+        carried: &[Life::Short, Life::NotSet, Life::Extreme],
+    };
+
+    /// Those of a file system.
+    pub fn of(fs: Option<FsKind>) -> HintClasses {
+        if fs == Some(FsKind::F2fs) { HintClasses::F2FS } else { HintClasses::default() }
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u8 {
+        self.hints.len() as u8
+    }
+
+    /// The hint of a stream that is at this place, counted from 0, among so many in the order of lifetimes.
+    pub fn of_place(self, place: usize, streams: usize) -> Life {
+        self.hints[place * self.hints.len() / streams]
+    }
+
+    /// What the requests of a file with this hint carry.
+    pub fn carried(self, hint: Life) -> Life {
+        self.hints.iter().position(|&class| class == hint).map_or(hint, |at| self.carried[at])
+    }
 }
 
 /// File data whose requests carried one hint. Pages are of 4 KiB.
@@ -27,7 +68,7 @@ pub struct HintUse {
 pub struct HintUses([HintUse; Life::TIMED.len() + 1]);
 
 impl HintUses {
-    /// Pages were written by requests with this hint, by a context that is expected to have another or the same.
+    /// Pages were written by requests with this hint; those of their context carry another or the same.
     pub fn count(&mut self, carried: Life, wanted: Option<Life>, pages: u64) {
         let class = carried.class();
         let used = &mut self.0[class.map_or(0, |class| class + 1)];
@@ -51,12 +92,25 @@ mod tests {
     #[test]
     fn classes_are_the_order_of_streams() {
         use Life::{Extreme, Long, Medium, Short};
-        let classes = |streams: usize| (0..streams).map(|place| of_place(place, streams)).collect::<Vec<_>>();
+        let of = |fs, streams| {
+            (0..streams).map(|place| HintClasses::of(fs).of_place(place, streams)).collect::<Vec<_>>()
+        };
+        let classes = |streams: usize| of(Some(FsKind::Xfs), streams);
         assert_eq!(classes(1), [Short]);
         assert_eq!(classes(2), [Short, Long]);
         assert_eq!(classes(3), [Short, Medium, Long]);
         assert_eq!(classes(4), Life::TIMED);
         assert_eq!(classes(7), [Short, Short, Medium, Medium, Long, Long, Extreme]);
+        assert_eq!(of(Some(FsKind::F2fs), 2), [Short, Medium]);
+        assert_eq!(of(Some(FsKind::F2fs), 3), [Short, Medium, Extreme]);
+    }
+
+    #[test]
+    fn requests_of_f2fs_carry_its_classes() {
+        let carried = |fs| Life::TIMED.map(|hint| HintClasses::of(Some(fs)).carried(hint));
+        assert_eq!(carried(FsKind::Ext4), Life::TIMED);
+        assert_eq!(carried(FsKind::F2fs)[..2], [Life::Short, Life::NotSet]);
+        assert_eq!(carried(FsKind::F2fs)[3], Life::Extreme);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use pcstream_trace::{Batch, ById, Context, ContextId, Event, FileId, Tables};
 
 use crate::contexts::{Changes, Decisions};
 use crate::files::Files;
-use crate::hint::{HintUse, HintUses};
+use crate::hint::{HintClasses, HintUse, HintUses};
 use crate::sink::Outcome;
 
 /// A scheme, what it was fed, and what it decided.
@@ -71,6 +71,11 @@ impl Learner {
         })
     }
 
+    /// With the hints that the file system tells apart.
+    pub fn with_hints(self, hints: HintClasses) -> Learner {
+        Learner { decisions: Decisions::with(hints), ..self }
+    }
+
     /// Takes a batch, and decides.
     pub fn feed(&mut self, batch: &Batch) -> Step {
         batch.contexts.iter().for_each(|context| self.tables.push_context(context.clone()));
@@ -119,7 +124,7 @@ impl Learner {
             if !followed && !others {
                 self.unfollowed_pages += u64::from(event.pages);
             }
-            let wanted = self.decisions.of(event.context).hint;
+            let wanted = self.decisions.carried(event.context);
             self.hints.count(event.hint.life, wanted, event.pages.into());
             if self.written_files.last() != Some(&event.file) {
                 self.written_files.push(event.file);

@@ -144,7 +144,7 @@ fn about(place: &Site, choice: &Choice) -> About {
     About {
         on: place.directory.display().to_string(),
         device: place.device.name.clone(),
-        fs: place.file_system.map_or("", |fs| fs.name()).to_owned(),
+        fs: place.device.file_system.map_or("", |fs| fs.name()).to_owned(),
         sink: choice.sink.name.to_owned(),
     }
 }

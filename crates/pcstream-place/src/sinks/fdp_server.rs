@@ -49,6 +49,7 @@ fn streams(device: &Device) -> u8 {
 mod tests {
     use super::*;
     use pcstream_fs::extents::DeviceNumber;
+    use pcstream_fs::scratch::FsKind;
     use pcstream_ublk::Served;
 
     #[test]
@@ -60,7 +61,7 @@ mod tests {
             disk: Some("ublkb0".into()),
             write_streams,
             streams_below: None,
-            raw: false,
+            file_system: Some(FsKind::Ext4),
             kernel_can_choose: false,
             server,
         };

@@ -21,11 +21,12 @@ use std::time::{Duration, Instant};
 
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::file_handle::FileHandle;
-use pcstream_fs::scratch::{directory_on, is_released};
+use pcstream_fs::scratch::{FsKind, directory_on, is_released};
 use pcstream_trace::{File, Life};
 use rustc_hash::FxHashSet;
 
 use crate::device::Device;
+use crate::hint::HintClasses;
 use crate::sink::{ByRequest, Outcome, Sink, SinkFact, SinkInfo, SinkInputs, Usable};
 use crate::sinks::given::{Change, Given, Identity};
 
@@ -34,14 +35,11 @@ pub const INFO: SinkInfo = SinkInfo {
     name: "hints",
     summary: "The expected lifetime of each file, SHORT to EXTREME (F_SET_RW_HINT)",
     usable,
-    streams: |_| STREAMS,
+    streams: |device| HintClasses::of(device.file_system).count() + 1,
     by_request: ByRequest::No,
     answers: |_| false,
     make: |inputs| Ok(Box::new(Hints::new(inputs)?)),
 };
-/// One for each hint, and the default.
-const STREAMS: u8 = 5;
-
 /// How long hints are taken back at most: whoever stops a service waits for its end.
 const TAKING_BACK: Duration = Duration::from_secs(20);
 /// Time between two tries to take back hints of files that could not be opened.
@@ -53,10 +51,15 @@ const F_GET_RW_HINT: i32 = 1035;
 const F_SET_RW_HINT: i32 = 1036;
 /// Whether there are files.
 fn usable(device: &Device) -> Usable {
-    if device.raw {
-        return Err(format!("{} has no file system that is mounted here, so it has no files", device.name));
-    }
-    Ok("a hint for each file, which only SCSI and UFS disks with streams act on".to_owned())
+    let acts = match device.file_system {
+        None => {
+            let name = &device.name;
+            return Err(format!("{name} has no file system that is mounted here, so it has no files"));
+        }
+        Some(FsKind::F2fs) => "by which F2FS keeps hot, warm and cold data apart",
+        Some(FsKind::Ext4 | FsKind::Xfs) => "which only SCSI and UFS disks with streams act on",
+    };
+    Ok(format!("a hint for each file, {acts}"))
 }
 
 /// What became of a hint that was to be taken back.
@@ -321,7 +324,7 @@ mod tests {
                 write_streams: 0,
                 streams_below: None,
                 kernel_can_choose: false,
-                raw: false,
+                file_system: Some(FsKind::Ext4),
                 server: None,
                 disk: None,
             },

@@ -2,6 +2,8 @@
 //!
 //! It looks streams up in the table that [`stream_table`] fills.
 
+use pcstream_fs::scratch::FsKind;
+
 use super::stream_table::{self, StreamTableSink, several};
 use crate::device::{Device, LOAD_MODULE, MODULE};
 use crate::sink::{ByRequest, SinkInfo, Usable};
@@ -13,13 +15,17 @@ pub const INFO: SinkInfo = SinkInfo {
     usable,
     streams: stream_table::streams,
     by_request: ByRequest::Module,
-    answers: |device| device.raw && device.takes_none_of_programs().is_none(),
+    answers: |device| device.is_raw() && device.takes_none_of_programs().is_none(),
     make: |_| Ok(Box::new(StreamTableSink::named("kfunc"))),
 };
 
 /// Whether the kernel can choose among streams of the device.
 fn usable(device: &Device) -> Usable {
     let (name, streams) = (&device.name, several(device)?);
+    // From Linux 7.2 on; a stream that a file system chose stays.
+    if device.file_system == Some(FsKind::F2fs) && device.is_whole_disk() {
+        return Err(format!("F2FS gives the requests to {name} streams itself, by the hints of their files"));
+    }
     if !device.kernel_can_choose {
         return Err(format!(
             "{name} has {streams} write streams, but the module {MODULE} is not loaded: {LOAD_MODULE}"
@@ -41,7 +47,7 @@ mod tests {
             write_streams,
             streams_below: None,
             kernel_can_choose,
-            raw: false,
+            file_system: Some(FsKind::Ext4),
             server: None,
             disk: None,
         };

@@ -109,6 +109,7 @@ fn lacks(device: &Device) -> String {
 mod tests {
     use super::*;
     use pcstream_fs::extents::DeviceNumber;
+    use pcstream_fs::scratch::FsKind;
 
     fn device() -> Device {
         Device {
@@ -117,7 +118,7 @@ mod tests {
             write_streams: 0,
             streams_below: None,
             kernel_can_choose: false,
-            raw: false,
+            file_system: Some(FsKind::Ext4),
             server: None,
             disk: None,
         }
@@ -169,7 +170,7 @@ mod tests {
         let raw = |write_streams, kernel_can_choose| Device {
             write_streams,
             kernel_can_choose,
-            raw: true,
+            file_system: None,
             ..device()
         };
         for (streams, module, sink, why) in [
@@ -202,7 +203,7 @@ mod tests {
                 name: name.into(),
                 disk,
                 write_streams: 8,
-                raw: true,
+                file_system: None,
                 kernel_can_choose,
                 ..device()
             };
@@ -236,7 +237,10 @@ mod tests {
             let real = choose("auto", &device).expect("there always is one").sink;
             assert_eq!((real.name, (choice.sink.streams)(&device)), (of, (real.streams)(&device)));
         }
-        assert_eq!((choice.sink.streams)(&Device { raw: true, ..device() }), (none::INFO.streams)(&device()));
+        assert_eq!(
+            (choice.sink.streams)(&Device { file_system: None, ..device() }),
+            (none::INFO.streams)(&device())
+        );
         let error = choose("all", &device()).expect_err("no such sink").to_string();
         assert!(error.contains("--sink all") && error.contains("auto") && error.contains("none"), "{error}");
     }

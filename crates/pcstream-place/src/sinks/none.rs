@@ -34,7 +34,7 @@ impl Sink for Nothing {
 
 /// Whether programs that ask are given streams.
 fn answers(device: &Device) -> bool {
-    device.raw && device.write_streams < 2
+    device.is_raw() && device.write_streams < 2
 }
 
 /// Makes it.

@@ -22,7 +22,7 @@ pub const INFO: SinkInfo = SinkInfo {
 /// Whether programs can ask for streams of the device.
 fn usable(device: &Device) -> Usable {
     let name = &device.name;
-    if !device.raw {
+    if !device.is_raw() {
         return Err(format!(
             "{name} has a file system, which takes no streams from programs: name a device without one"
         ));

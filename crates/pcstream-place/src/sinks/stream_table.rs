@@ -178,6 +178,7 @@ mod tests {
     use crate::contexts::testing::decided;
     use crate::testing::are_documented;
     use pcstream_fs::extents::DeviceNumber;
+    use pcstream_fs::scratch::FsKind;
     use std::collections::BTreeMap;
     use std::io;
     use std::sync::{Arc, Mutex, MutexGuard};
@@ -292,7 +293,7 @@ mod tests {
             write_streams,
             streams_below: None,
             kernel_can_choose: true,
-            raw: false,
+            file_system: Some(FsKind::Ext4),
             server: None,
             disk: None,
         };

@@ -44,7 +44,7 @@ fn device(place: &Site, hidden: Option<String>) -> Check {
         0..=1 => stream_table::too_few(*write_streams).to_owned(),
         several => format!("{several} write streams"),
     };
-    let held = match place.file_system {
+    let held = match place.device.file_system {
         Some(kind) => format!("{kind}, mounted at {}", place.mount_point.display()),
         None => "no mounted file system".to_owned(),
     };
@@ -78,13 +78,13 @@ mod tests {
             disk: disk.map(Into::into),
             write_streams: 8,
             streams_below: None,
-            raw: false,
+            file_system: Some(FsKind::Xfs),
             kernel_can_choose: true,
             server: None,
         };
         let mount_point = Path::new("/srv").to_owned();
         let directory = mount_point.clone();
-        let mut place = Site { directory, mount_point, file_system: Some(FsKind::Xfs), device };
+        let mut place = Site { directory, mount_point, device };
         change(&mut place);
         let choice = sinks::choose("auto", &place.device).expect("there always is one");
         let placing = placing(&place.device, &choice);
@@ -106,7 +106,7 @@ mod tests {
         assert!(placing.starts_with("sink hints, streams S0 to S4: "), "{placing}");
         assert!(remedy.lines().all(|line| line.starts_with("not ")), "{remedy}");
         let raw = |place: &mut Site| {
-            (place.file_system, place.device.raw) = (None, true);
+            place.device.file_system = None;
             place.device.kernel_can_choose = false;
         };
         let [device, placing, remedy] = said("nvme0n1", Some("nvme0n1"), raw);

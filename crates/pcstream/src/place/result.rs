@@ -121,7 +121,7 @@ fn hints(summary: &Summary, layout: Layout) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(table.iter().map(|line| layout.cut(line)));
     let note = "hint: that of the requests; of others: data of contexts with another hint; none: the file had no hint when it was \
-                written, or Linux is older than 6.9, whose requests carry none";
+                written, or it is MEDIUM on F2FS, or Linux is older than 6.9, whose requests carry none";
     lines.extend(layout.wrap(note, 0));
     lines
 }

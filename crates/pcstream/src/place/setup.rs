@@ -7,6 +7,7 @@ use pcstream_capture::capture::{self, CaptureOptions, Target};
 use pcstream_capture::command::TracedOptions;
 use pcstream_capture::session::{Followed, SessionOptions};
 use pcstream_fs::scratch::hidden_file_system;
+use pcstream_place::hint::HintClasses;
 use pcstream_place::instance::Instance;
 use pcstream_place::settings::set_for_placing;
 use pcstream_place::sink::{ByRequest, STREAMS_MAX, SinkInputs};
@@ -104,6 +105,7 @@ pub(super) fn placer(
         ))
     })?;
     let default = args.words.is_empty().then(|| table_file::default_path(&place.directory));
+    let learner = learner.with_hints(HintClasses::of(place.device.file_system));
     let name = scheme.scheme();
     let table = args.table.as_deref().or(default.as_deref());
     args.table.as_deref().map_or(Ok(()), has_directory)?;
@@ -120,7 +122,7 @@ pub(super) fn placer(
         given: given.clone(),
     })
     .with_context(|| format!("cannot use {}", given.display()))?;
-    if !sink.gives_hints() && !place.device.raw && given.metadata().is_ok_and(|left| left.len() > 0) {
+    if !sink.gives_hints() && !place.device.is_raw() && given.metadata().is_ok_and(|left| left.len() > 0) {
         ui.remark(&site::hints_left(&place.mount_point));
     }
     Placer::new(name, learner, sink, table).map_err(unusable)

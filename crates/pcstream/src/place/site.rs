@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pcstream_capture::buffers::Probe;
 use pcstream_capture::wire::BufferKind;
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::{ExistingFs, FsKind, ScratchError, is_there, is_working, raw_device};
+use pcstream_fs::scratch::{ExistingFs, ScratchError, is_there, is_working, raw_device};
 use pcstream_place::device::Device;
 use pcstream_place::sink::ByRequest;
 use pcstream_place::sinks::Choice;
@@ -21,8 +21,6 @@ pub struct Site {
     pub directory: PathBuf,
     /// Where the file system is mounted; without one the device. Whoever may rename the directory cannot rename this.
     pub mount_point: PathBuf,
-    /// The mounted one, if there is one.
-    pub file_system: Option<FsKind>,
     pub device: Device,
 }
 
@@ -35,10 +33,9 @@ impl Site {
                 (found.directory, found.mount_point, found.device.number, Some(found.fs))
             }
         };
-        let device =
-            Device::find(number).with_context(|| format!("{}: cannot look at its device", on.display()))?;
-        let device = Device { raw: file_system.is_none(), ..device };
-        Ok(Site { directory, mount_point, file_system, device })
+        let device = Device::find(number, file_system)
+            .with_context(|| format!("{}: cannot look at its device", on.display()))?;
+        Ok(Site { directory, mount_point, device })
     }
 
     /// Whether what is captured, by the path of its device, is what was found. Errors: it is not, which must not be placed.
@@ -56,7 +53,7 @@ impl Site {
     /// Whether the file system is still mounted somewhere, and works; without one, whether the device is there.
     pub fn is_there(&self) -> bool {
         let device = self.device.number;
-        if self.device.raw {
+        if self.device.is_raw() {
             return is_there(device);
         }
         is_working(device, &self.mount_point)
@@ -64,7 +61,7 @@ impl Site {
 
     /// What one whose end was seen may have come to.
     pub fn what_is_gone(&self) -> String {
-        let unmounted = match self.device.raw {
+        let unmounted = match self.device.is_raw() {
             false => format!("{} was unmounted, or ", self.mount_point.display()),
             true => String::new(),
         };
@@ -81,7 +78,7 @@ impl Site {
             );
         }
         if asked
-            && self.device.raw
+            && self.device.is_raw()
             && let Some(why) = self.device.takes_none_of_programs()
         {
             ui.remark(&format!("programs that ask for streams are given none: {why}"));
@@ -102,6 +99,7 @@ pub fn hints_left(mount_point: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcstream_fs::scratch::FsKind;
 
     #[test]
     fn the_command_that_takes_hints_back_can_be_copied() {
@@ -117,14 +115,13 @@ mod tests {
         let place = |minor| Site {
             directory: "/mnt".into(),
             mount_point: "/mnt".into(),
-            file_system: Some(FsKind::Ext4),
             device: Device {
                 number: DeviceNumber { major: 1, minor },
                 name: "first".into(),
                 disk: None,
                 write_streams: 0,
                 streams_below: None,
-                raw: false,
+                file_system: Some(FsKind::Ext4),
                 kernel_can_choose: false,
                 server: None,
             },
