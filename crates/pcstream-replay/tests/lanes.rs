@@ -180,6 +180,7 @@ proptest! {
         seeds in prop::collection::vec(any::<(u8, u16, u8, u8)>(), 1..500),
         lengths in prop::collection::vec(1usize..90, 1..6),
         prefilled in 0..PAGES,
+        threads in 1usize..9,
     ) {
         let (tables, events) = (tables(), traffic(&seeds));
         let whole = tables_first(&events, &tables);
@@ -190,6 +191,9 @@ proptest! {
         prop_assert_eq!(&together, &all_numbers(&run(&lanes, &prefill, &whole)), "a second run");
         let live = run(&lanes, &prefill, &cut(&events, &lengths, &tables));
         prop_assert_eq!(&together, &all_numbers(&live), "cut into batches");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let other = pool.install(|| all_numbers(&run(&lanes, &prefill, &whole)));
+        prop_assert_eq!(&together, &other, "with {} threads", threads);
         prop_assert_eq!(first.writers().heaviest().len(), live.writers().heaviest().len());
         for (index, lane) in lanes.iter().enumerate().step_by(7) {
             let alone = run(std::slice::from_ref(lane), &prefill, &whole);
