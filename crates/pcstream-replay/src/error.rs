@@ -3,7 +3,7 @@
 use pcstream_trace::ContextId;
 
 /// A replay cannot be set up or go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// There is nothing to run.

@@ -26,7 +26,8 @@ const QUEUED_EVENTS_MAX: usize = 1 << 20;
 /// A plan whose lanes run while their trace is recorded, as far as they can.
 pub struct LiveReplay {
     plan: Plan,
-    online: Option<Online>,
+    /// What runs, if any lane does; or why it ended early.
+    online: Result<Option<Online>, ReplayError>,
 }
 
 /// What came of a live replay.
@@ -47,16 +48,19 @@ impl LiveReplay {
 
     fn with_queue(plan: Plan, events_max: usize) -> Result<LiveReplay, ReplayError> {
         let online = plan.online().map(|online| Online::start(&online, events_max)).transpose()?;
-        Ok(LiveReplay { plan, online })
+        Ok(LiveReplay { plan, online: Ok(online) })
     }
 
-    /// The next events. Never waits for the simulation. Errors: an earlier batch could not be replayed.
+    /// The next events. Never waits for the simulation. Errors: an earlier batch could not be replayed; every
+    /// later call says so again.
     pub fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
-        self.online.as_mut().map_or(Ok(()), |online| online.feed(batch))
+        let before = std::mem::replace(&mut self.online, Ok(None));
+        self.online = before.and_then(|online| online.map(|online| online.feed(batch)).transpose());
+        self.online.as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
     /// Ends the live part and replays what is left of the recorded trace, which `open` begins to read;
-    /// `progress` gets the number of events just done.
+    /// `progress` gets the number of events just done. Errors: also that of an earlier [`LiveReplay::feed`].
     pub fn finish<I, E>(
         mut self,
         open: impl Fn() -> I,
@@ -68,7 +72,7 @@ impl LiveReplay {
     {
         let mut damage = None;
         let mut live = None;
-        if let Some(online) = self.online.take() {
+        if let Some(online) = std::mem::replace(&mut self.online, Ok(None))? {
             let behind = online.behind;
             let mut replay = online.finish()?;
             if behind {
@@ -103,7 +107,7 @@ struct Online {
     /// Events in the queue.
     queued: Arc<AtomicUsize>,
     events_max: usize,
-    thread: Option<JoinHandle<Result<Replay, ReplayError>>>,
+    thread: JoinHandle<Result<Replay, ReplayError>>,
     /// Whether a batch did not fit into the queue.
     behind: bool,
 }
@@ -114,35 +118,31 @@ impl Online {
         let (sender, receiver) = channel();
         let queued = Arc::new(AtomicUsize::new(0));
         let counter = queued.clone();
-        let thread = Some(std::thread::spawn(move || run(replay, &receiver, &counter)));
+        let thread = std::thread::spawn(move || run(replay, &receiver, &counter));
         Ok(Online { sender: Some(sender), queued, events_max, thread, behind: false })
     }
 
-    fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
-        let Some(sender) = &self.sender else { return Ok(()) };
+    /// Takes a batch in, and goes on unless the thread has ended early.
+    fn feed(mut self, batch: Batch) -> Result<Online, ReplayError> {
+        let Some(sender) = &self.sender else { return Ok(self) };
         let events = batch.events.len();
         // Only this side adds, so what is there now does not grow before the batch is in.
         if self.queued.load(Ordering::Relaxed) + events > self.events_max {
             self.behind = true;
             self.sender = None;
-            return Ok(());
+            return Ok(self);
         }
         self.queued.fetch_add(events, Ordering::Relaxed);
         if sender.send(batch).is_ok() {
-            return Ok(());
+            return Ok(self);
         }
-        // The thread has ended early, so it knows why.
-        self.join().map(drop)
+        // The thread knows why it ended.
+        Err(self.finish().err().expect("while its sender is there, it ends by an error alone"))
     }
 
-    fn finish(mut self) -> Result<Replay, ReplayError> {
-        self.join()
-    }
-
-    fn join(&mut self) -> Result<Replay, ReplayError> {
-        self.sender = None;
-        let thread = self.thread.take().expect("joined once");
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    fn finish(self) -> Result<Replay, ReplayError> {
+        drop(self.sender);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
@@ -268,6 +268,25 @@ mod tests {
         live.feed(batch).unwrap();
         let error = live.finish(|| recorded(&[]), |_, _| {}).err().expect("refused").to_string();
         assert!(error.starts_with("event 0: write of 0 pages at page "), "{error}");
+    }
+
+    #[test]
+    fn every_call_after_an_error_gives_it_again() {
+        let mut live = LiveReplay::start(plan()).unwrap();
+        let mut batch = trace().swap_remove(0);
+        batch.events[0].pages = 0;
+        live.feed(batch).unwrap();
+        // The thread ends when it comes to it.
+        let error = loop {
+            if let Err(error) = live.feed(Batch::default()) {
+                break error.to_string();
+            }
+            std::thread::yield_now();
+        };
+        assert!(error.starts_with("event 0: write of 0 pages at page "), "{error}");
+        assert_eq!(live.feed(Batch::default()).expect_err("it ended").to_string(), error);
+        let finished = live.finish(|| recorded(&[]), |_, _| {});
+        assert_eq!(finished.err().expect("it ended").to_string(), error);
     }
 
     #[test]
