@@ -1,6 +1,6 @@
 //! Pictures of small generated traces: what they show, leave out and say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pcstream_placement::configure;
@@ -100,6 +100,19 @@ fn lines_over_the_run_are_of_the_drive_that_the_verdict_is_about() {
             );
             let named = |scheme: &&str| figure.csv.contains(&format!("\n{scheme},shared,"));
             assert!(schemes.iter().all(named), "the numbers have them all");
+        });
+    }
+}
+
+/// 20 writes take 20 microseconds or less, so that a bin is less than a microsecond.
+#[test]
+fn bins_of_a_short_trace_have_a_time_each() {
+    for writes in [1, 2, 20, 4 * PAGES] {
+        drawn("hotcold", writes, (&["baseline"], &[GcDestination::Own]), |material| {
+            let csv = of("rates", material).csv;
+            let starts = csv.lines().skip(1).map(|line| line.split_once(',').expect("columns").0);
+            let distinct: BTreeSet<&str> = starts.clone().collect();
+            assert_eq!(distinct.len(), starts.count(), "{writes} writes: {csv}");
         });
     }
 }

@@ -24,8 +24,9 @@ pub fn figure(material: &Material) -> Figure {
     ];
     let keys = lines.iter().map(|line| Key { look: line.look, text: line.name.clone() }).collect();
     let chart = Chart::of_rates("rates over the traced time", "since the trace began", lines, keys);
+    let places = places(bin);
     let rows = rates.iter().enumerate().map(|(index, rate)| {
-        let start = format!("{:.6}", index as f64 * bin);
+        let start = format!("{:.places$}", index as f64 * bin);
         [start, rate.host_pages.to_string(), rate.gc_pages.to_string(), rate.discarded_pages.to_string()]
     });
     let real =
@@ -39,4 +40,9 @@ pub fn figure(material: &Material) -> Figure {
         svg: if rates.iter().any(|rate| rate.host_pages > 0) { chart.draw() } else { String::new() },
         csv: csv::table(&["second", "host_pages", "gc_pages", "discarded_pages"], rows),
     }
+}
+
+/// Decimal places of seconds that tell apart bins of so many: six, if these are enough.
+fn places(bin: f64) -> usize {
+    (-bin.log10()).ceil().max(6.0) as usize
 }
