@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::VERSION;
 use crate::escape::visible;
-use crate::human::{count, page_bytes, percent, ratio};
+use crate::human::{change, count, page_bytes, percent, ratio, saving};
 use crate::layout::Layout;
 use crate::table::{Column, Side, side_by_side};
 
@@ -274,7 +274,7 @@ fn table(runs: &[EmulatedRun]) -> Vec<String> {
         column("free\nsuperblocks", runs, |run| count(run.live.free_superblocks.into())),
         column("simulated:\nWAF", runs, |run| simulated(run, |lane| ratio(lane.waf()))),
         column("\nGC copies", runs, |run| simulated(run, |lane| page_bytes(lane.counters.gc_pages))),
-        column("WAF\napart", runs, |run| run.difference().map_or("-".to_owned(), signed)),
+        column("WAF\napart", runs, |run| run.difference().map_or("-".to_owned(), change)),
     ])
 }
 
@@ -284,11 +284,6 @@ fn names(head: &str, runs: &[EmulatedRun]) -> Column {
 
 fn column(head: &str, runs: &[EmulatedRun], cell: impl Fn(&EmulatedRun) -> String) -> Column {
     Column::new(Side::Right, head, runs.iter().map(cell))
-}
-
-fn signed(share: f64) -> String {
-    let sign = if share < 0.0 { "-" } else { "+" };
-    format!("{sign}{:.2} %", 100.0 * share.abs())
 }
 
 /// What streams save against the run without them.
@@ -302,11 +297,10 @@ fn saved(runs: &[EmulatedRun]) -> Vec<String> {
         let live = 1.0 - waf(&run.live.counters)? / base;
         let simulated = 1.0 - run.simulated.waf()? / without.simulated.waf()?;
         let name = run.name(runs);
-        let of = |share: f64| if share < 0.0 { format!("-{}", percent(-share)) } else { percent(share) };
         Some(format!(
             "less flash for each page written, with {name} than with baseline: {} on the device, {} simulated",
-            of(live),
-            of(simulated)
+            saving(live),
+            saving(simulated)
         ))
     };
     with.filter_map(line).collect()

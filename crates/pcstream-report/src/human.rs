@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use pcstream_trace::PAGE_BYTES;
 
+/// What is saved counts as nothing if it is less than this share.
+pub const SHOWN: f64 = 0.000_05;
+
 /// Suffixes of bytes.
 const BINARY: [&str; 8] = [" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB", " ZiB"];
 
@@ -55,6 +58,15 @@ pub fn percent(share: f64) -> String {
 pub fn change(share: f64) -> String {
     let (sign, value) = (if share < 0.0 { '-' } else { '+' }, share.abs() * 100.0);
     if value < 10.0 { format!("{sign}{value:.2} %") } else { format!("{sign}{value:.1} %") }
+}
+
+/// What is saved, as a percentage with a minus where it costs more: `12.5 %`, `-3.21 %`; `0 %` for what rounds to it.
+pub fn saving(share: f64) -> String {
+    match share {
+        share if share.abs() < SHOWN => percent(0.0),
+        share if share < 0.0 => change(share),
+        share => percent(share),
+    }
 }
 
 /// A WAF or another ratio near 1; `-` where there is none.
@@ -149,6 +161,8 @@ mod tests {
         cases.iter().for_each(|&(share, text)| assert_eq!(percent(share), text));
         let changes = [-0.0000001, 0.0, 0.0023, -0.125, -0.9999].map(change);
         assert_eq!(changes, ["-0.00 %", "+0.00 %", "+0.23 %", "-12.5 %", "-100.0 %"]);
+        let savings = [-0.0000001, 0.0, 0.00002, 0.00007, -0.00007, 0.0023, -0.125].map(saving);
+        assert_eq!(savings, ["0 %", "0 %", "0 %", "< 0.01 %", "-0.01 %", "0.23 %", "-12.5 %"]);
         assert_eq!(ratio(None), "-");
         assert_eq!(ratio(Some(1.23456)), "1.235");
     }

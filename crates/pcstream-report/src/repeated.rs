@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::drive::{in_words, is_worth};
 use crate::escape::visible;
-use crate::human::{change, percent, ratio};
+use crate::human::{ratio, saving};
 use crate::json::SimulationJson;
 use crate::measures::{Measures, written};
 use crate::statistics::{Mean, mean};
@@ -122,7 +122,7 @@ fn sentences(verdict: &Verdicts, runs: usize, drive: &str) -> Vec<String> {
     let numbers = [
         verdict.waf_now.as_ref().map(|mean| format!("WAF {} now", waf(mean))),
         verdict.waf_with_streams.as_ref().map(|mean| format!("{} with streams", waf(mean))),
-        verdict.flash_saved.as_ref().map(|mean| format!("flash saved {}", between(mean, signed))),
+        verdict.flash_saved.as_ref().map(|mean| format!("flash saved {}", between(mean, saving))),
     ];
     let numbers = numbers.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let worth = verdict.worth_it;
@@ -144,14 +144,14 @@ fn sentences(verdict: &Verdicts, runs: usize, drive: &str) -> Vec<String> {
             "Of this, the drive alone gives {}; the host's streams {} ({} to {}).",
             waf(alone),
             another(saved.mean),
-            signed(saved.least),
-            signed(saved.greatest),
+            saving(saved.least),
+            saving(saved.greatest),
         ));
     }
     if unknown < runs
         && let Some(saved) = &verdict.flash_saved_on_legacy_drive
     {
-        out.push(format!("On {}, flash saved {}.", in_words(GcDestination::Own), between(saved, signed)));
+        out.push(format!("On {}, flash saved {}.", in_words(GcDestination::Own), between(saved, saving)));
     }
     if unknown > 0 {
         let why = "garbage collection never ran, or there is nothing to compare";
@@ -161,10 +161,6 @@ fn sentences(verdict: &Verdicts, runs: usize, drive: &str) -> Vec<String> {
         out.push(format!("Steady in {} of them.", verdict.steady_runs));
     }
     out
-}
-
-fn signed(share: f64) -> String {
-    if share < 0.0 { change(share) } else { percent(share) }
 }
 
 fn text(result: &Repeated, layout: Layout) -> String {

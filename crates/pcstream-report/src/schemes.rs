@@ -10,7 +10,7 @@ use pcstream_ssd::GcDestination;
 
 use crate::drive::{column_head, reference, result_in_words, saved};
 use crate::escape::{visible, visible_start};
-use crate::human::{count, counted, losses, page_bytes, percent, ratio};
+use crate::human::{count, counted, losses, page_bytes, percent, ratio, saving};
 use crate::layout::Layout;
 use crate::table::{Column, Side, side_by_side, within};
 use crate::verdict::{says_nothing, seconds};
@@ -194,9 +194,7 @@ fn scheme_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
 pub(crate) fn less(lane: &LaneResult, reference: &LaneResult) -> String {
     match saved(lane, reference) {
         _ if std::ptr::eq(lane, reference) => "-".to_owned(),
-        Some(saved) if saved.abs() < 0.000_05 => percent(0.0),
-        Some(saved) if saved < 0.0 => format!("-{}", percent(-saved)),
-        Some(saved) => percent(saved),
+        Some(saved) => saving(saved),
         None => "-".to_owned(),
     }
 }

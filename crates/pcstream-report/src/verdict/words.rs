@@ -9,7 +9,7 @@ use pcstream_trace::PAGE_BYTES;
 
 use super::{Compared, Matters, SideJson, Verdict, WORTH_IT, online, says_nothing};
 use crate::drive::{LEAST_GAIN, in_words, is_worth, result_in_words, saved};
-use crate::human::{bytes, percent, ratio};
+use crate::human::{SHOWN, bytes, percent, ratio, saving};
 
 /// What is said of traces without contexts.
 const NO_CONTEXTS: &str = "No write of this trace has a program context, so it cannot show what streams by call path (pcstream) would save.";
@@ -17,9 +17,6 @@ const NO_CONTEXTS: &str = "No write of this trace has a program context, so it c
 /// What is said of a device with one stream.
 pub const ONE_STREAM: &str =
     "This device has one stream, so nothing shows what streams would save: give it more with --streams.";
-
-/// Less than this is 0 as it is shown.
-const SHOWN: f64 = 0.00005;
 
 /// Where live data fill less of the flash, WAF is below `CALM` even if they are overwritten at random (FIFO, by its closed form).
 const FULL: f64 = 0.31;
@@ -300,8 +297,11 @@ impl<'a> Words<'a> {
     fn of_real_writes(&self) -> Option<String> {
         let real = self.real()?;
         let saved = self.by_host(real)?;
-        let share = if saved <= -SHOWN { format!("-{}", percent(-saved)) } else { percent(saved.max(0.0)) };
-        Some(format!("{share} by call path alone, as pcstream place has them ({})", ratio(real.waf())))
+        Some(format!(
+            "{} by call path alone, as pcstream place has them ({})",
+            saving(saved),
+            ratio(real.waf())
+        ))
     }
 
     fn no_gain(&self) -> String {
