@@ -2,7 +2,7 @@
 //!
 //! Idea: writers are distinguished by what a person can name: program, thread, and the pattern of the file's name. Their
 //! median lifetimes, on a logarithmic scale, are divided into as many classes as there are streams (or hints) by
-//! k-means in one dimension, weighted by pages. Each change is a set of rules on a kind of drive, so its gain can be
+//! exact k-means in one dimension, weighted by pages. Each change is a set of rules on a kind of drive, so its gain can be
 //! simulated exactly.
 //!
 //! Units: pages; lifetimes in pages written by the host.
@@ -19,6 +19,7 @@ mod text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pcstream_placement::pcstream::cluster::{distinct, k_means, log2_fixed};
 use pcstream_trace::Life;
 use pcstream_trace::paths::file_name;
 
@@ -37,37 +38,14 @@ impl Source {
 /// Divides sources into at most `classes` classes of like lifetimes; 0 is the shortest. One class per source, by
 /// index.
 pub fn classes(sources: &[Source], classes: usize) -> Vec<usize> {
-    let values: Vec<(f64, f64)> =
-        sources.iter().map(|s| ((s.lifetime as f64).log2(), s.pages as f64)).collect();
-    let mut distinct: Vec<f64> = values.iter().map(|(life, _)| *life).collect();
-    distinct.sort_by(f64::total_cmp);
-    distinct.dedup();
-    let count = classes.min(distinct.len()).max(1);
-    let mut centres: Vec<f64> = (0..count)
-        .map(|i| distinct.get((i * 2 + 1) * distinct.len() / (2 * count)).copied().unwrap_or(0.0))
-        .collect();
-    let nearest = |centres: &[f64], life: f64| {
-        let distance = |i: &usize| (centres[*i] - life).abs();
-        (0..centres.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
-    };
-    // Lloyd's iterations end: each lowers a sum that has finitely many values; 100 are plenty.
-    for _ in 0..100 {
-        let mut sums = vec![(0.0, 0.0); centres.len()];
-        for &(life, weight) in &values {
-            let sum = &mut sums[nearest(&centres, life)];
-            *sum = (sum.0 + life * weight, sum.1 + weight);
-        }
-        let moved: Vec<f64> = sums
-            .iter()
-            .zip(&centres)
-            .map(|(sum, old)| if sum.1 > 0.0 { sum.0 / sum.1 } else { *old })
-            .collect();
-        if moved == centres {
-            break;
-        }
-        centres = moved;
-    }
-    values.iter().map(|(life, _)| nearest(&centres, *life)).collect()
+    let life = |source: &Source| log2_fixed(source.lifetime);
+    let mut lives: Vec<(u64, u64)> = sources.iter().map(|source| (life(source), source.pages)).collect();
+    let mut points = Vec::new();
+    distinct(&mut lives, &mut points);
+    let begins: Vec<u64> =
+        k_means(&points, classes.max(1)).into_iter().map(|begin| points[begin].value).collect();
+    // The first class begins with the shortest of them.
+    sources.iter().map(|source| begins.partition_point(|begin| *begin <= life(source)) - 1).collect()
 }
 
 /// Rules of the scheme `manual`: a line per source, with `first` as the stream of the shortest class. Nothing can be said of
@@ -165,6 +143,15 @@ mod tests {
         assert_eq!(classes(&sources, 1), [0; 5]);
         assert_eq!(classes(&sources[..1], 8), [0]);
         assert!(classes(&[], 4).is_empty());
+    }
+
+    /// Where iterations that begin in the midst of many like lifetimes would stop too early.
+    #[test]
+    fn little_that_lives_long_has_classes_of_its_own() {
+        let many = [100, 110, 120, 130].map(|lifetime| source(lifetime, 100));
+        let sources: Vec<Source> =
+            many.into_iter().chain([source(10_000, 1), source(1_000_000, 1)]).collect();
+        assert_eq!(classes(&sources, 3), [0, 0, 0, 0, 1, 2]);
     }
 
     #[test]

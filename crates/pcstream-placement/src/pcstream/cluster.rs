@@ -10,8 +10,9 @@
 //! alone, merge the two neighbours with the closest means until k are left.
 //!
 //! Units: values are integers (lifetimes in pages, or their fixed-point logarithms), multiplicities
-//! count equal values. Values are at most 2^40 and the multiplicities sum to at most 2^32: sums
-//! stay below 2^112, exact in `u128`, and no digits cancel. Equal values always share a cluster.
+//! count equal values. Values are at most 2^40 and the multiplicities sum to at most 2^32, or, of
+//! logarithms, at most 2^22 and 2^63: sums stay below 2^112, exact in `u128`, and no digits cancel.
+//! Equal values always share a cluster.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
