@@ -61,7 +61,7 @@ pub fn rules(sources: &[Source], classes: &[usize], young: &[Source], first: usi
     let mut of: Vec<(&Source, usize)> = all.iter().map(|(source, stream)| (source, *stream)).collect();
     of.retain(|(source, _)| !source.executable.is_empty());
     of.sort_by_key(|(source, _)| {
-        let literals = |pattern: &str| Reverse(pattern.chars().filter(|c| *c != '*').count());
+        let literals = |pattern: &str| Reverse(pattern.chars().filter(|c| !['*', '?'].contains(c)).count());
         let (name, whole) = (literals(file_name(&source.file)), literals(&source.file));
         (source.file.is_empty(), name, whole, source.thread.is_empty())
     });
@@ -240,7 +240,7 @@ mod tests {
     /// Whatever names hold, a rule matches what it was made of.
     #[test]
     fn special_characters_of_names_match_themselves() {
-        let special = "a!b*c?d[e]f{g,h}i^j-k #l->m";
+        let special = "a!b*c?d[e]f{g,h}i^j-k #l->m\"n\\o\tp\n\u{85}q";
         let path = format!("/db/{special}");
         let source = |thread: &str| Source {
             executable: format!("/bin/{special}"),
@@ -261,9 +261,18 @@ mod tests {
             rules.stream_of(Subject { kind: Kind::Data, file, context, size: None })
         };
         assert_eq!((stream(&path, special), stream(&path, "other")), (Some(1), Some(2)), "{text}");
-        for changed in ['!', '*', '?', '[', ']', '{', '^'] {
+        for changed in ['!', '*', '?', '[', ']', '{', '^', '\\'] {
             assert_eq!(stream(&path.replace(changed, "x"), special), None, "{changed}: {text}");
         }
+    }
+
+    /// A rule cannot hold a quote; what stands for it stands for other characters, too.
+    #[test]
+    fn a_name_with_quotes_comes_after_those_without() {
+        let file = |path: &str| Source { file: patterns::pattern(path), ..source(1, 1) };
+        let text = rules(&[file("/db/a\"b"), file("/db/axb")], &[0, 1], 1);
+        let whose = "\"executable=**/db\"";
+        assert_eq!(text, format!("{whose} \"name=axb\" -> 2\n{whose} \"name=a?b\" -> 1\n"));
     }
 
     #[test]

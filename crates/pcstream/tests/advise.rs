@@ -177,6 +177,21 @@ fn advised_rules_know_the_program_by_its_name() {
     assert!(!err.contains("matched nothing"), "{err}");
 }
 
+#[test]
+fn names_with_quotes_and_backslashes_have_rules() {
+    let dir = TempDir::new().unwrap();
+    let name = |n| format!("/the \"spill\" \\{n}");
+    let trace = storage_with_names(dir.path(), 2048, NOTHING, SPILLS, name);
+    let file = advice(&trace)["sources"][0]["file"].clone();
+    assert_eq!(file, "the ?spill? [\\]*");
+    let rules = dir.path().join("my.rules");
+    let rules = rules.to_str().unwrap();
+    ends_with(0, &["advise", &trace, "--rules-out", rules]);
+    let simulated =
+        json(&["simulate", &trace, "--scheme", "manual", "--gc", "own", "--rules", rules, "--json", "-"]);
+    assert_eq!(simulated["results"][0]["facts"]["pages_off_default"], 25_500);
+}
+
 /// A drive with internal streams saves something without any change; a change is judged without that.
 #[test]
 fn what_a_drive_saves_by_itself_is_no_gain_of_a_change() {

@@ -14,8 +14,9 @@
 //! Fields: `path` and `name` of the file, `kind` (names of `Kind`, several joined by commas),
 //! `executable` and `comm` (thread name) of the context, `label` of a generated or imported class, `size` of the file.
 //! Values are globs (`*`, `**`, `?`, `[..]`, `{a,b}`); in `path`, `name` and `executable`, `*` does
-//! not cross a slash. A value with blanks, `#` or `->` stands in double quotes. A condition on
-//! something unknown (a write without file, or without context) does not hold.
+//! not cross a slash. A value with blanks, `#` or `->` stands in double quotes; a double quote cannot
+//! be in one, but `?` matches it. A condition on something unknown (a write without file, or without context)
+//! does not hold.
 //!
 //! A size is the one that the file has grown to by then, this write included, as far as the trace shows: `16M..64M` is from
 //! 16 MiB to less than 64 MiB, and either end may be left out.

@@ -124,8 +124,7 @@ impl Advice {
         let share = of_all(unassigned);
         if share >= UNASSIGNED {
             advice.remarks.push(format!(
-                "{} of the writes are by programs, but no rule names them: too little for each program and kind of file, or \
-                 names with quotes, backslashes or control characters.",
+                "{} of the writes are by programs, but no rule names them: too little for each program and kind of file.",
                 percent(share)
             ));
         }

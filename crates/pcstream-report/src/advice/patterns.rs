@@ -115,9 +115,14 @@ fn without_numbers(name: &str) -> String {
     out
 }
 
-/// A character as a glob that matches it alone. Of `[!]` the second would negate a class, and alone it stands for itself.
+/// A character as a glob that matches it. Of `[!]` the second would negate a class, and alone it stands for itself. What no rule
+/// can hold, because rules are lines and quote with double quotes, is any characters of as many bytes.
 pub(super) fn literal(c: char) -> String {
-    if ['*', '?', '[', ']', '{', '}', '\\'].contains(&c) { format!("[{c}]") } else { c.to_string() }
+    match c {
+        '*' | '?' | '[' | ']' | '{' | '}' | '\\' => format!("[{c}]"),
+        c if c == '"' || c.is_control() => "?".repeat(c.len_utf8()),
+        c => c.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! are likely to be written in different ways.
 //!
 //! Temporary files often have random names, so that each kind of name writes little. Those that begin alike count together
-//! (`sort*`), and what is left of a program counts together, too (`*`). What is still less than 0.2 % of the writes, or has a
-//! name that no rule can hold, is no source; [`Sources::unassigned`] says how much that is.
+//! (`sort*`), and what is left of a program counts together, too (`*`). What is still less than 0.2 % of the writes is no
+//! source; [`Sources::unassigned`] says how much that is.
 //!
 //! A call path that writes several kinds of files counts for each with the pages of those files alone. Which kinds are heavy
 //! is known when a trace has been replayed once ([`Sources::of`]). How long their data lives takes another pass, in which
@@ -160,14 +160,6 @@ impl Sources {
     }
 }
 
-impl Key<'_> {
-    /// Rules quote with double quotes, and are lines.
-    fn can_be_named(&self) -> bool {
-        let legal = |text: &str| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
-        legal(self.executable) && legal(self.thread) && legal(&self.file)
-    }
-}
-
 impl Found {
     fn add(&mut self, other: Found) {
         self.pages += other.pages;
@@ -178,12 +170,11 @@ impl Found {
     }
 }
 
-/// Those that write at least so many pages, and can be named. Of a program's others, files whose names begin alike count as
+/// Those that write at least so many pages. Of a program's others, files whose names begin alike count as
 /// one, and then all that have names.
 fn gathered(found: BTreeMap<Key<'_>, Found>, least: u64) -> BTreeMap<Key<'_>, Found> {
-    let nameable = found.into_iter().filter(|(key, _)| key.can_be_named());
     let (mut heavy, light): (BTreeMap<Key, Found>, BTreeMap<Key, Found>) =
-        nameable.partition(|(_, found)| found.pages >= least);
+        found.into_iter().partition(|(_, found)| found.pages >= least);
     let mut alike: BTreeMap<(&str, String), (String, Found)> = BTreeMap::new();
     for (key, found) in light.into_iter().filter(|(key, _)| !key.file.is_empty()) {
         let begins = beginning(&key.file).map_or(String::new(), ToOwned::to_owned);

@@ -61,6 +61,6 @@ fn text(advice: &Advice, layout: Layout) -> String {
         let line = format!("Gains little: {}, on {} (WAF {gain}{alone})", change.change, change.drive);
         lines.extend(layout.wrap(&line, 3));
     }
-    lines.extend(advice.remarks.iter().flat_map(|remark| layout.wrap(remark, 0)));
+    lines.extend(advice.remarks.iter().flat_map(|remark| layout.wrap(&visible(remark), 0)));
     lines.join("\n") + "\n"
 }
