@@ -313,6 +313,26 @@ fn a_table_of_ones_own_is_imported_by_its_columns() {
 }
 
 #[test]
+fn a_table_may_have_files_and_hints() {
+    let desk = Desk::new();
+    let table = "time,op,offset,size,name,hint\n0,W,0,8192,db/1.log,SHORT\n1,W,8192,4096,db/2.sst,5\n\
+                 2,R,0,4096,,\n3,W,16384,4096,,\n";
+    let chosen = "time=time,op=op,offset=offset,size=size,file=name,hint=hint";
+    desk.imports(0, "columns", table, &["--columns", chosen]);
+    let rules = desk.path("my.rules");
+    fs::write(&rules, "path=/db/*.log -> 1\n").unwrap();
+    let facts = |flags: &[&str]| {
+        let trace = desk.path("t.pctrace");
+        let asked = ["simulate", &trace, "--gc", "own", "--json", "-", "--scheme"];
+        json(&[&asked[..], flags].concat())["results"][0]["facts"].clone()
+    };
+    assert_eq!(facts(&["hints"])["pages_hinted"], 3);
+    assert_eq!(facts(&["manual", "--rules", &rules])["pages_off_default"], 2);
+    let wrong = ["input, line 2", "hint: found \"SOON\"", "extreme, or their numbers from 0 to 5"];
+    desk.refuses(1, "columns", table.replace("SHORT", "SOON"), &["--columns", chosen], &wrong);
+}
+
+#[test]
 fn wrong_arguments_end_with_2() {
     let desk = Desk::new();
     desk.refuses(2, "blkprse", "", &[], &["'blkprse'", "did you mean blkparse?"]);

@@ -9,7 +9,7 @@
 //! Traps: one file holds all devices.
 
 use super::cells::{BadLine, comma_columns, number, op, scaled};
-use super::{Format, Parser, Record};
+use super::{Format, Parser, Record, Written};
 use crate::event::Op;
 
 /// Registry entry.
@@ -33,7 +33,7 @@ impl Parser for Alibaba {
             offset: number("offset", offset)?,
             bytes: number("length", length)?,
             volume,
-            tag: None,
+            written: Written::default(),
         }))
     }
 }

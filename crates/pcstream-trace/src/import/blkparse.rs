@@ -18,7 +18,7 @@
 use std::collections::HashMap;
 
 use super::cells::{BadLine, SECTOR_BYTES, scaled, seconds, word};
-use super::{Format, FormatOption, Parser, Record};
+use super::{Format, FormatOption, Parser, Record, Written};
 use crate::event::Op;
 
 const ISSUED: &str = "D";
@@ -93,7 +93,7 @@ impl Parser for Blkparse {
             offset: scaled("sector", sector, SECTOR_BYTES)?,
             bytes: scaled("count", count, SECTOR_BYTES)?,
             volume: device,
-            tag,
+            written: Written { tag, ..Written::default() },
         }))
     }
 }

@@ -1,22 +1,28 @@
 //! Tables of anybody's: which column holds what is chosen with `--columns`.
 //!
 //! Columns: `ROLE[:UNIT]=COLUMN,...`. A column is its number, from 0 on, or its name in the heading. Roles are `time`,
-//! `op`, `offset` and `size`, and, if the table has them, `volume` and `context`.
+//! `op`, `offset` and `size`, and, if the table has them, `volume` and, of writes, `context`, `file`, `file_offset`,
+//! `hint` and `stream`.
 //!
 //! Units: `time` in `s` unless `ms`, `us` or `ns` are named, with decimals or without; `offset` and `size` in `bytes`
-//! unless `sectors` (512 bytes), `kib` or `pages` (4 KiB) are.
+//! unless `sectors` (512 bytes), `kib` or `pages` (4 KiB) are, and so is `file_offset`.
 //!
 //! Traps: 0 reads in some tables and writes in others, so these codes mean something only with the unit `r0w1` or
 //! `w0r1` of `op`. The delimiter is guessed from the first line: the first of tab, semicolon, comma and blanks that
-//! gives the columns chosen. Lines that begin with `#` are comments. Quotes are those of RFC 4180: around a whole cell,
-//! and two for each within. Other quotes are characters as any.
+//! gives the columns chosen. Lines that begin with `#` are comments. A hint's number is the kernel's, in which 0 and 1
+//! name no lifetime.
+
+mod hint;
+mod separator;
 
 use std::borrow::Cow;
 
 use super::cells::{BadLine, SECTOR_BYTES, decimal_or_power, op, scaled_decimal};
-use super::{Format, FormatOption, FreeText, Parser, Record};
-use crate::event::Op;
+use super::{Format, FormatOption, FreeText, Parser, Record, Written};
+use crate::event::{Op, WriteHint};
 use crate::ids::PAGE_BYTES;
+use hint::{life, stream};
+use separator::{SEPARATORS, Separator};
 
 /// What a table has where nothing is chosen.
 const DEFAULT: &str = "time=time,op=op,offset=offset,size=size";
@@ -39,7 +45,8 @@ pub(super) const FORMAT: Format = Format {
 };
 
 /// Roles by place in `Plan::columns`; the first four are required.
-const ROLES: [&str; 6] = ["time", "op", "offset", "size", "volume", "context"];
+const ROLES: [&str; 10] =
+    ["time", "op", "offset", "size", "volume", "context", "file", "file_offset", "hint", "stream"];
 const REQUIRED: usize = 4;
 const TIME: usize = 0;
 const OP: usize = 1;
@@ -47,6 +54,10 @@ const OFFSET: usize = 2;
 const SIZE: usize = 3;
 const VOLUME: usize = 4;
 const CONTEXT: usize = 5;
+const FILE: usize = 6;
+const FILE_OFFSET: usize = 7;
+const HINT: usize = 8;
+const STREAM: usize = 9;
 
 /// Units of a time: the places behind the decimal point of a nanosecond. Windows counts in 100 ns.
 const TIMES: [(&str, usize); 5] = [("s", 9), ("ms", 6), ("us", 3), ("100ns", 2), ("ns", 0)];
@@ -76,10 +87,6 @@ const READ_IS_0: &[(&str, Op)] = &[("0", Op::Read), ("1", Op::Write)];
 const WRITE_IS_0: &[(&str, Op)] = &[("0", Op::Write), ("1", Op::Read)];
 const CODES: [(&str, &[(&str, Op)]); 3] = [("words", WORDS), ("r0w1", READ_IS_0), ("w0r1", WRITE_IS_0)];
 
-/// Separators in the order in which they are tried.
-const SEPARATORS: [Separator; 4] =
-    [Separator::At('\t'), Separator::At(';'), Separator::At(','), Separator::Blanks];
-
 /// A column as it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Column {
@@ -95,6 +102,7 @@ struct Plan {
     codes: &'static [(&'static str, Op)],
     offset_bytes: u64,
     size_bytes: u64,
+    file_offset_bytes: u64,
 }
 
 impl Plan {
@@ -105,6 +113,7 @@ impl Plan {
             codes: WORDS,
             offset_bytes: 1,
             size_bytes: 1,
+            file_offset_bytes: 1,
         };
         for part in text.split(',').map(str::trim) {
             let (what, column) = part
@@ -130,6 +139,9 @@ impl Plan {
             return Err(format!("{}: its column is that of another, expected one for each", ROLES[at]));
         }
         match needed.iter().position(Option::is_none) {
+            None if plan.columns[FILE_OFFSET].is_some() && plan.columns[FILE].is_none() => {
+                Err("file_offset: no column for file, expected one such as file=4".to_owned())
+            }
             None => Ok(plan),
             Some(at) => Err(format!("no column for {}, expected one such as {0}=3", ROLES[at])),
         }
@@ -141,6 +153,7 @@ impl Plan {
             OP => self.codes = named(&CODES, unit)?,
             OFFSET => self.offset_bytes = named(&BYTES, unit)?,
             SIZE => self.size_bytes = named(&BYTES, unit)?,
+            FILE_OFFSET => self.file_offset_bytes = named(&BYTES, unit)?,
             _ => return Err(format!("{} has no unit, expected none", ROLES[role])),
         }
         Ok(())
@@ -188,83 +201,14 @@ fn named<T: Copy>(units: &[(&str, T)], unit: &str) -> Result<T, String> {
     found.map(|(_, value)| *value).ok_or_else(|| format!("expected the unit {}", names()))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Separator {
-    At(char),
-    Blanks,
-}
-
-impl Separator {
-    /// The cells of a line, without white space and quotes around them.
-    fn split(self, line: &str) -> Result<Vec<Cow<'_, str>>, BadLine> {
-        let line = if self == Separator::Blanks { line.trim() } else { line };
-        let (mut cells, mut rest) = (Vec::new(), Some(line));
-        while let Some(text) = rest {
-            let (cell, behind) = self.first(text)?;
-            cells.push(cell);
-            rest = behind;
-        }
-        Ok(cells)
-    }
-
-    /// The first cell, and what comes behind the separator at its end.
-    fn first(self, text: &str) -> Result<(Cow<'_, str>, Option<&str>), BadLine> {
-        let ends = |c: char| match self {
-            Separator::At(separator) => c == separator,
-            Separator::Blanks => c.is_ascii_whitespace(),
-        };
-        let is_around = |c: char| c.is_whitespace() && (self == Separator::Blanks || !ends(c));
-        let text = text.trim_start_matches(is_around);
-        let Some(quoted) = text.strip_prefix('"') else {
-            let (cell, behind) =
-                text.split_once(ends).map_or((text, None), |(cell, rest)| (cell, Some(rest)));
-            return Ok((cell.trim_end().into(), behind));
-        };
-        let end =
-            closing_quote(quoted).ok_or_else(|| BadLine::column("line", text, "a second quote for each"))?;
-        let (cell, rest) = (&quoted[..end], &quoted[end + 1..]);
-        let cell = if cell.contains('"') { cell.replace("\"\"", "\"").into() } else { cell.into() };
-        let next = rest.trim_start_matches(|c: char| c.is_whitespace() && !ends(c));
-        match next.strip_prefix(ends) {
-            Some(behind) => Ok((cell, Some(behind))),
-            None if next.is_empty() => Ok((cell, None)),
-            None => {
-                let expected = "quotes around a whole cell, and two for each quote within";
-                Err(BadLine::column("line", text, expected))
-            }
-        }
-    }
-
-    fn in_words(self) -> &'static str {
-        match self {
-            Separator::At('\t') => "tabs",
-            Separator::At(';') => "semicolons",
-            Separator::At(_) => "commas",
-            Separator::Blanks => "blanks",
-        }
-    }
-}
-
-/// Where the quotes end that were opened before `text`: two quotes stand for one.
-fn closing_quote(text: &str) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        let at = from + text[from..].find('"')?;
-        if !text[at + 1..].starts_with('"') {
-            return Some(at);
-        }
-        from = at + 2;
-    }
-}
-
 /// What the first line showed.
 type Layout = (Separator, [Option<usize>; ROLES.len()]);
 
 struct Table {
     plan: Plan,
     layout: Option<Layout>,
-    /// Volume and context of a line, if quotes within had to be undone.
-    kept: [String; 2],
+    /// Volume, context and file of a line, if quotes within had to be undone.
+    kept: [String; 3],
 }
 
 impl Table {
@@ -321,7 +265,7 @@ impl Parser for Table {
                 (separator, places)
             }
         };
-        let mut cells = separator.split(line)?;
+        let cells = separator.split(line)?;
         let last = places.iter().flatten().max().copied().unwrap_or(0);
         if cells.len() <= last {
             let expected = format!("at least {} between {}", last + 1, separator.in_words());
@@ -336,11 +280,22 @@ impl Parser for Table {
         let time_ns = time.ok_or_else(|| self.no_time(text(TIME)))?;
         let offset = bytes(OFFSET, "offset", self.plan.offset_bytes)?;
         let bytes = bytes(SIZE, "size", self.plan.size_bytes)?;
-        let [volume, tag] = [VOLUME, CONTEXT]
-            .map(|role| places[role].map_or(Cow::Borrowed(""), |at| std::mem::take(&mut cells[at])));
-        let [of_volume, of_tag] = &mut self.kept;
-        let (volume, tag) = (kept(of_volume, volume), kept(of_tag, tag));
-        Ok(Some(Record { time_ns, op, offset, bytes, volume, tag: Some(tag).filter(|tag| !tag.is_empty()) }))
+        // Of other requests these columns mean nothing, whatever stands there.
+        let (mut hint, mut file_offset) = (WriteHint::NONE, 0);
+        if op == Op::Write {
+            hint = WriteHint { life: life(text(HINT))?, stream: stream(text(STREAM))? };
+            if !text(FILE_OFFSET).is_empty() {
+                file_offset = scaled_decimal("file_offset", text(FILE_OFFSET), self.plan.file_offset_bytes)?;
+            }
+        }
+        // One column may have several roles.
+        let of = |role: usize| places[role].map_or(Cow::Borrowed(""), |at| cells[at].clone());
+        let [of_volume, of_tag, of_file] = &mut self.kept;
+        let volume = kept(of_volume, of(VOLUME));
+        let [tag, file] = [kept(of_tag, of(CONTEXT)), kept(of_file, of(FILE))]
+            .map(|text| Some(text).filter(|text| !text.is_empty()));
+        let written = Written { tag, file, file_offset, hint };
+        Ok(Some(Record { time_ns, op, offset, bytes, volume, written }))
     }
 }
 
@@ -382,6 +337,7 @@ mod tests {
     use super::super::testing::{Short, import, importer_refuses};
     use super::super::{Importer, Settings};
     use super::*;
+    use crate::event::{Event, Life};
 
     fn importer(columns: &str) -> Result<Importer, String> {
         let options = [("columns".to_owned(), columns.to_owned())].into();
@@ -498,6 +454,44 @@ mod tests {
         refuses(columns, "1,W,0,1,a,x\n1,W,0,1,b,x", &["more than one", "\"a\"", "--volume"]);
     }
 
+    const ALL: &str = "time=0,op=1,offset=2,size=3,file=4,file_offset:pages=5,hint=6,stream=7";
+
+    #[test]
+    fn writes_may_have_files_and_hints() {
+        let lines = "0,W,0,4096,/db/a.log,7,short,\n1,W,4096,4096,\"b \"\"2\"\"\",,RWH_WRITE_LIFE_EXTREME,255\n\
+                     2,R,0,4096,/c,nothing,of,this\n3,W,0,4096,/db/a.log,8.0,3.0,2.0\n4,W,0,4096,,9,Not_Set,0";
+        let mut importer = importer(ALL).expect("legal");
+        lines.lines().for_each(|line| importer.line(line.as_bytes()).expect(line));
+        let batch = importer.take_batch();
+        let of = |e: &Event| (e.file.0, e.file_page, e.hint.life, e.hint.stream);
+        let expected = [
+            (1, 7, Life::Short, 0),
+            (2, 0, Life::Extreme, 255),
+            (0, 0, Life::NotSet, 0),
+            (1, 8, Life::Medium, 2),
+            (0, 0, Life::NotSet, 0),
+        ];
+        assert_eq!(batch.events.iter().map(of).collect::<Vec<_>>(), expected);
+        let files: Vec<_> = batch.files.iter().map(|file| (file.id.0, file.inode, &file.path[..])).collect();
+        assert_eq!(files, [(1, 1, "/db/a.log"), (2, 2, "/b \"2\"")]);
+    }
+
+    #[test]
+    fn hints_of_other_kinds_are_refused() {
+        refuses(ALL, "0,W,0,4096,/a,0,hot,0", &["hint: found \"hot\"", "the role stream"]);
+        refuses(ALL, "0,W,0,4096,/a,0,2,256", &["stream: found \"256\"", "from 1 to 255"]);
+        refuses(ALL, "0,W,0,4096,/a,0,2,db", &["stream: found \"db\"", "the role context"]);
+        refuses(ALL, "0,W,0,4096,/a,1.5,2,0", &["file_offset: found \"1.5\"", "a whole number"]);
+    }
+
+    #[test]
+    fn one_column_may_be_context_and_file() {
+        let mut importer = importer("time=0,op=1,offset=2,size=3,context=4,file=4").expect("legal");
+        importer.line(b"0,W,0,4096,db").unwrap();
+        let batch = importer.take_batch();
+        assert_eq!((&batch.contexts[0].executable[..], &batch.files[0].path[..]), ("db", "/db"));
+    }
+
     #[test]
     fn quotes_within_quotes_are_doubled() {
         let columns = "time=0,op=1,offset=2,size=3,volume=4,context=5";
@@ -542,12 +536,17 @@ mod tests {
             ("time=0,op=1,offset=2", "no column for size, expected one such as size=3"),
             ("time", "\"time\": expected ROLE=COLUMN, such as time=0"),
             ("time=", "expected ROLE=COLUMN"),
-            ("when=0", "\"when=0\": expected one of time, op, offset, size, volume, context"),
+            (
+                "when=0",
+                "\"when=0\": expected one of time, op, offset, size, volume, context, file, file_offset, hint, stream",
+            ),
             ("time=0,time=1", "time was chosen before"),
             ("time=0,op=1,offset=c,size=c", "size: its column is that of another"),
             ("time:min=0", "\"time:min=0\": expected the unit s, ms, us, 100ns, ns"),
             ("size:mb=0", "expected the unit bytes, sectors, kib, pages"),
             ("volume:s=0", "volume has no unit"),
+            ("time=0,op=1,offset=2,size=3,file_offset=4", "no column for file, expected one such as file=4"),
+            ("file_offset:mb=0", "expected the unit bytes, sectors, kib, pages"),
         ] {
             let error = importer(columns).map(drop).expect_err(columns);
             assert!(error.starts_with("--columns") && error.contains(words), "{error}");

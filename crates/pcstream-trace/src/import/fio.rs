@@ -14,7 +14,7 @@
 //! they are on a device.
 
 use super::cells::{BadLine, number, scaled, word};
-use super::{Format, FormatOption, Parser, Record};
+use super::{Format, FormatOption, Parser, Record, Written};
 use crate::event::Op;
 
 /// Registry entry.
@@ -84,7 +84,7 @@ impl Parser for Fio {
             Op::Flush => (0, 0),
             _ => (number("offset", offset)?, number("length", length)?),
         };
-        Ok(Some(Record { time_ns, op, offset, bytes, volume, tag: None }))
+        Ok(Some(Record { time_ns, op, offset, bytes, volume, written: Written::default() }))
     }
 }
 

@@ -12,7 +12,7 @@
 //! made, often a kernel thread that wrote for others.
 
 use super::cells::{BadLine, SECTOR_BYTES, number, op, scaled, word, wrong_count};
-use super::{Format, Parser, Record};
+use super::{Format, Parser, Record, Written};
 use crate::event::Op;
 
 /// Registry entry.
@@ -50,7 +50,7 @@ impl Parser for Fiu {
             offset: scaled("lba", lba, SECTOR_BYTES)?,
             bytes: scaled("size", size, SECTOR_BYTES)?,
             volume: &self.volume,
-            tag: Some(process),
+            written: Written { tag: Some(process), ..Written::default() },
         }))
     }
 }

@@ -11,7 +11,7 @@
 use std::fmt::Write as _;
 
 use super::cells::{BadLine, number, op, scaled, seconds, word, wrong_count};
-use super::{Format, Parser, Record};
+use super::{Format, Parser, Record, Written};
 use crate::event::Op;
 use crate::ids::PAGE_BYTES;
 
@@ -53,7 +53,7 @@ impl Parser for Midas {
             offset: scaled("lba", lba, PAGE_BYTES)?,
             bytes: number("size", size)?,
             volume: "",
-            tag: (!self.label.is_empty()).then_some(&self.label),
+            written: Written { tag: (!self.label.is_empty()).then_some(&self.label), ..Written::default() },
         }))
     }
 }

@@ -11,10 +11,11 @@
 //! what was found and expected; never a panic, and never memory that grows with the length of a
 //! line. Nothing here does I/O: whoever reads the input hands over its lines.
 //!
-//! Known weaknesses: a file system's view is lost, so no event has a file, and every write counts
-//! as data; no public trace has program contexts, so a context is at best a process or a stream.
+//! Known weaknesses: a file system's view is lost, so no event has a file but those of a table of one's
+//! own that names them, and every write counts as data; no public trace has program contexts, so a
+//! context is at best a process or a stream.
 
-use crate::event::Op;
+use crate::event::{Op, WriteHint};
 
 mod alibaba;
 mod blkparse;
@@ -110,8 +111,21 @@ pub struct Record<'a> {
     pub bytes: u64,
     /// The device, as the user names it; empty when the format knows only one.
     pub volume: &'a str,
-    /// What stands for the context of a write: a process, a stream.
+    /// What else is known of a write; of others it means nothing.
+    pub written: Written<'a>,
+}
+
+/// What a format may tell of a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written<'a> {
+    /// What stands for the context: a process, a stream.
     pub tag: Option<&'a str>,
+    /// The path of the file, or its name alone.
+    pub file: Option<&'a str>,
+    /// First byte within the file; 0 if it is not known.
+    pub file_offset: u64,
+    /// What the program asked for.
+    pub hint: WriteHint,
 }
 
 /// Reads the lines of one input, in order. What it learns from them (a header, a clock) is its own.

@@ -10,7 +10,7 @@
 //! file; MQSim itself takes any type but 0 for a read, and wraps addresses beyond its device.
 
 use super::cells::{BadLine, SECTOR_BYTES, number, op, scaled, spaced_columns};
-use super::{Format, FormatOption, Parser, Record};
+use super::{Format, FormatOption, Parser, Record, Written};
 use crate::event::Op;
 
 /// Registry entry.
@@ -45,7 +45,7 @@ impl Parser for Mqsim {
             offset: scaled("address", address, SECTOR_BYTES)?,
             bytes: scaled("size", size, SECTOR_BYTES)?,
             volume,
-            tag: None,
+            written: Written::default(),
         }))
     }
 }

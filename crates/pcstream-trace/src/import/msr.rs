@@ -9,7 +9,7 @@
 //! Traps: time goes back now and then. A volume is a host and a disk, named as its file is: `hm_1`.
 
 use super::cells::{BadLine, comma_columns, number, op, scaled};
-use super::{Format, Parser, Record};
+use super::{Format, Parser, Record, Written};
 use crate::event::Op;
 
 /// Registry entry.
@@ -41,7 +41,7 @@ impl Parser for Msr {
             offset: number("Offset", offset)?,
             bytes: number("Size", size)?,
             volume: &self.volume,
-            tag: None,
+            written: Written::default(),
         }))
     }
 }

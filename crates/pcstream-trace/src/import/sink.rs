@@ -5,8 +5,10 @@
 //!   time of the request before it is taken, and that is counted.
 //! - A request of more than 2^32 - 1 pages becomes several events.
 //! - One trace is of one volume.
-//! - Only writes have a context: it says who wrote.
+//! - Only writes have a context, which says who wrote, a file and a hint.
+//! - A file is its path. The inode number that it gets is its number in the table, so that no two are alike.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::Record;
@@ -14,8 +16,8 @@ use super::cells::BadLine;
 use super::outcome::{Counts, LineError, Volumes};
 use super::settings::{MAX_PAGES, Settings};
 use crate::event::{Event, MAX_TIME_NS, Op};
-use crate::ids::{ContextId, PAGE_BYTES};
-use crate::tables::{Batch, Context};
+use crate::ids::{ContextId, FileId, Lba, PAGE_BYTES};
+use crate::tables::{Batch, Context, File};
 
 /// Without a given size, the device ends at a multiple of 1 MiB.
 const SIZE_STEP_PAGES: u64 = (1 << 20) / PAGE_BYTES;
@@ -27,6 +29,8 @@ pub(super) struct Sink {
     pub(super) volume: Option<String>,
     pub(super) volumes: Volumes,
     contexts: HashMap<String, ContextId>,
+    /// By path.
+    files: HashMap<String, FileId>,
     clock: Clock,
     /// End of the highest extent, in pages.
     highest_end: u64,
@@ -41,6 +45,7 @@ impl Sink {
             settings,
             volumes: Volumes::default(),
             contexts: HashMap::new(),
+            files: HashMap::new(),
             clock: Clock::default(),
             highest_end: 0,
             counts: Counts::default(),
@@ -70,7 +75,7 @@ impl Sink {
             return Ok(());
         }
         let (time_ns, moved_ns) = self.clock.at(record.time_ns)?;
-        let context = self.context(record)?;
+        let event = self.event(record)?;
         self.counts.clamped_times += u64::from(moved_ns > 0);
         self.counts.most_clamped_ns = self.counts.most_clamped_ns.max(moved_ns);
         *self.count_of(record.op) += 1;
@@ -81,7 +86,7 @@ impl Sink {
             self.counts.written_bytes = self.counts.written_bytes.saturating_add(record.bytes);
         }
         self.highest_end = self.highest_end.max(lba + pages);
-        self.push(time_ns, record.op, context, lba, pages);
+        self.push(Event { time_ns, ..event }, lba, pages);
         Ok(())
     }
 
@@ -135,11 +140,24 @@ impl Sink {
         }
     }
 
-    /// The context of a write that has a tag, by first occurrence.
-    fn context(&mut self, record: &Record) -> Result<ContextId, BadLine> {
-        let Some(tag) = record.tag.filter(|_| record.op == Op::Write) else {
-            return Ok(ContextId::NONE);
-        };
+    /// All of an event but its time and place.
+    fn event(&mut self, record: &Record) -> Result<Event, BadLine> {
+        let event = Event { op: record.op, ..Event::write(0, 0) };
+        if record.op != Op::Write {
+            return Ok(event);
+        }
+        let written = record.written;
+        Ok(Event {
+            context: written.tag.map_or(Ok(ContextId::NONE), |tag| self.context(tag))?,
+            file: written.file.map_or(Ok(FileId::NONE), |path| self.file(path))?,
+            file_page: written.file.map_or(0, |_| written.file_offset / PAGE_BYTES),
+            hint: written.hint,
+            ..event
+        })
+    }
+
+    /// The context of a tag, by first occurrence.
+    fn context(&mut self, tag: &str) -> Result<ContextId, BadLine> {
         if let Some(&id) = self.contexts.get(tag) {
             return Ok(id);
         }
@@ -148,6 +166,20 @@ impl Sink {
         let id = ContextId(id);
         self.contexts.insert(tag.to_owned(), id);
         self.batch.contexts.push(Context::label(id, tag));
+        Ok(id)
+    }
+
+    /// The file at a path, by first occurrence. Paths begin with a slash; a name without one is below the root.
+    fn file(&mut self, path: &str) -> Result<FileId, BadLine> {
+        let path = if path.starts_with('/') { Cow::Borrowed(path) } else { Cow::Owned(format!("/{path}")) };
+        if let Some(&id) = self.files.get(&*path) {
+            return Ok(id);
+        }
+        let id = u32::try_from(self.files.len() + 1)
+            .map_err(|_| BadLine::column("line", &path, format!("at most {} different files", u32::MAX)))?;
+        let (inode, id) = (id.into(), FileId(id));
+        self.files.insert(path.to_string(), id);
+        self.batch.files.push(File { id, inode, generation: 0, path: path.into_owned() });
         Ok(id)
     }
 
@@ -162,12 +194,15 @@ impl Sink {
     }
 
     /// Appends a request as one event, or as several if it is too long for one.
-    fn push(&mut self, time_ns: u64, op: Op, context: ContextId, mut lba: u64, mut pages: u64) {
+    fn push(&mut self, mut event: Event, lba: u64, mut pages: u64) {
+        event.lba = Lba(lba);
         loop {
-            let now = u32::try_from(pages).unwrap_or(u32::MAX);
-            self.batch.events.push(Event { time_ns, context, op, ..Event::write(lba, now) });
-            lba += u64::from(now);
-            pages -= u64::from(now);
+            event.pages = u32::try_from(pages).unwrap_or(u32::MAX);
+            self.batch.events.push(event);
+            let now = u64::from(event.pages);
+            event.lba.0 += now;
+            event.file_page = event.file_page.saturating_add(now);
+            pages -= now;
             if pages == 0 {
                 return;
             }

@@ -11,7 +11,7 @@
 //! one file holds many.
 
 use super::cells::{BadLine, SECTOR_BYTES, number, op, scaled, seconds, wrong_count};
-use super::{Format, Parser, Record};
+use super::{Format, Parser, Record, Written};
 use crate::event::Op;
 
 /// Registry entry.
@@ -38,7 +38,7 @@ impl Parser for Spc {
             offset: scaled("LBA", lba, SECTOR_BYTES)?,
             bytes: number("Size", size)?,
             volume,
-            tag: None,
+            written: Written::default(),
         }))
     }
 }

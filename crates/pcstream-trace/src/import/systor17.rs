@@ -11,7 +11,7 @@
 //! headers in between. Requests without a type are neither reads nor writes, and left out.
 
 use super::cells::{BadLine, comma_columns, number, op, seconds};
-use super::{Format, Parser, Record};
+use super::{Format, Parser, Record, Written};
 use crate::event::Op;
 
 /// Registry entry.
@@ -38,7 +38,7 @@ impl Parser for Systor17 {
             offset: number("Offset", offset)?,
             bytes: number("Size", size)?,
             volume,
-            tag: None,
+            written: Written::default(),
         }))
     }
 }

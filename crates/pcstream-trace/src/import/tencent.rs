@@ -10,7 +10,7 @@
 //! thousands of requests have the same one. One file holds all volumes of an hour.
 
 use super::cells::{BadLine, SECTOR_BYTES, comma_columns, op, scaled, seconds};
-use super::{Format, Parser, Record};
+use super::{Format, Parser, Record, Written};
 use crate::event::Op;
 
 /// Registry entry.
@@ -34,7 +34,7 @@ impl Parser for Tencent {
             offset: scaled("Offset", offset, SECTOR_BYTES)?,
             bytes: scaled("Size", size, SECTOR_BYTES)?,
             volume,
-            tag: None,
+            written: Written::default(),
         }))
     }
 }
