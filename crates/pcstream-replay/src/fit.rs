@@ -84,16 +84,26 @@ impl<F: FrontEnd> Fit<F> {
     /// Of the front end's trace on a device of `capacity` logical pages, if that is given.
     pub fn new(front: F, settings: SpaceSettings, capacity: Option<u64>) -> Result<Fit<F>, F::Failure> {
         let mut fit = Fit { front, settings, capacity, used: None, space: None };
-        fit.make(settings)?;
+        fit.make(settings, capacity)?;
         Ok(fit)
     }
 
     /// Another address space. After an error it is the one before.
     pub fn change(&mut self, settings: SpaceSettings) -> Result<(), F::Failure> {
-        if settings == self.settings { Ok(()) } else { self.make(settings) }
+        self.change_device(settings, self.capacity)
     }
 
-    fn make(&mut self, settings: SpaceSettings) -> Result<(), F::Failure> {
+    /// Another address space, on a device of `capacity` logical pages, if that is given. After an error both are as before.
+    pub fn change_device(
+        &mut self,
+        settings: SpaceSettings,
+        capacity: Option<u64>,
+    ) -> Result<(), F::Failure> {
+        let is_same = (settings, capacity) == (self.settings, self.capacity);
+        if is_same { Ok(()) } else { self.make(settings, capacity) }
+    }
+
+    fn make(&mut self, settings: SpaceSettings, capacity: Option<u64>) -> Result<(), F::Failure> {
         let mut space = None;
         if settings != SpaceSettings::default() {
             if settings.needs_survey() {
@@ -102,18 +112,17 @@ impl<F: FrontEnd> Fit<F> {
             let nothing = Used::default();
             let used = self.used.as_ref().map_or(&nothing, |surveyed| &surveyed.used);
             let meta = self.front.meta();
-            let made = Space::new(settings, used, &meta.prefilled, meta.device.pages, self.capacity);
+            let made = Space::new(settings, used, &meta.prefilled, meta.device.pages, capacity);
             space = Some(made.map_err(|error| self.front.failure(error.into()))?);
         }
-        (self.settings, self.space) = (settings, space);
+        (self.settings, self.capacity, self.space) = (settings, capacity, space);
         Ok(())
     }
 
     /// Another device, of so many logical pages, if the address space is changed and has fewer.
     pub fn grow(&mut self, logical_pages: u64) -> Result<(), F::Failure> {
         if self.space().is_some_and(|space| space.logical_pages < logical_pages) {
-            self.capacity = Some(logical_pages);
-            self.make(self.settings)?;
+            self.make(self.settings, Some(logical_pages))?;
         }
         Ok(())
     }
@@ -318,7 +327,13 @@ mod tests {
             (fit.space().unwrap().logical_pages, fit.settings()),
             (kept, packed(Pack::Addresses(0.5)))
         );
-        fit.change(SpaceSettings::default()).unwrap();
+        let empty = SpaceSettings { fill: Some(0.0), ..half };
+        assert!(fit.change_device(empty, Some(4 * PAGES)).is_err());
+        assert_eq!(fit.capacity, Some(2 * PAGES), "as before");
+        fit.change_device(half, Some(4 * PAGES)).unwrap();
+        let space = fit.space().unwrap();
+        assert_eq!((space.logical_pages, space.used_pages + space.static_pages), (4 * PAGES, 2 * PAGES));
+        fit.change_device(SpaceSettings::default(), None).unwrap();
         let wafs =
             |groups| fit.run(&plan, groups).unwrap().results.iter().map(|r| r.waf()).collect::<Vec<_>>();
         assert_eq!(wafs(&some), wafs(&all));

@@ -220,6 +220,11 @@ fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String
     })
 }
 
+/// Requests outstanding at any time.
+pub fn queue_depth(text: &str) -> Result<u32, String> {
+    whole(text, 1, 65_536)
+}
+
 /// A process. What prints the number of one that does not run prints 0 or nothing.
 pub fn pid(text: &str) -> Result<u32, String> {
     whole(text, 1, u64::from(u32::MAX)).map_err(|expected| match text {

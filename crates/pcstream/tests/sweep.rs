@@ -114,6 +114,88 @@ fn shares_of_packed_addresses_are_an_axis() {
     }
 }
 
+/// What is on the device, how large it is and how many requests wait are axes; a device that is too small is left out.
+#[test]
+fn capacities_prefills_and_queue_depths_are_axes() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.json"));
+    let flags = ["--scheme", "baseline", "--gc", "own", "--streams", "1", "--timing"];
+    let grid = ["--capacity", "256M,300M", "--prefill", "trace,.5", "--queue-depth", "1,16"];
+    ends_with(0, &[&["sweep", &trace, "-o", &out], &flags[..], &grid].concat());
+    let rows = rows(&out);
+    assert_eq!(rows.len(), 8);
+    let mut next = rows.iter();
+    for (capacity, bytes) in [("256M", 256 << 20), ("300M", 300 << 20)] {
+        for (prefill, share) in [("trace", Value::Null), (".5", 0.5.into())] {
+            for depth in ["1", "16"] {
+                let one =
+                    ["--capacity", capacity, "--prefill", prefill, "--queue-depth", depth, "--json", "-"];
+                let single = json(&[&["simulate", &trace], &flags[..], &one].concat());
+                let (row, result) = (next.next().unwrap(), &single["results"][0]);
+                assert_eq!((row["capacity"].as_u64(), &row["prefill"]), (Some(bytes), &share));
+                assert_eq!(row["queue_depth"].to_string(), depth);
+                assert_eq!(row["logical_pages"], single["device"]["logical_pages"]);
+                for same in ["waf", "prefill_pages"] {
+                    let expected = if same == "waf" { &result[same] } else { &single["device"][same] };
+                    assert_eq!(&row[same], expected, "{capacity} {prefill} {depth}: {same}");
+                }
+                assert_eq!(row["iops"], result["iops"], "{capacity} {prefill} {depth}");
+            }
+        }
+    }
+    let wafs: Vec<String> = rows.iter().step_by(2).map(|row| row["waf"].to_string()).collect();
+    assert_eq!(wafs.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{wafs:?}");
+    let small = ["--capacity", "1M,256M", "-o", &out];
+    let (_, err) = ends_with(3, &[&["sweep", &trace], &small[..], &flags].concat());
+    assert!(err.contains("left out: --capacity 1048576"), "{err}");
+    refuses(2, &["sweep", &trace, "-o", &out, "--queue-depth", "1,2"], &["--timing"]);
+    refuses(2, &["sweep", &trace, "-o", &out, "--prefill", ".5,2"], &["'2'", "or 'trace'"]);
+}
+
+/// Full, with static data added, of a size of its own: as `simulate` has it.
+#[test]
+fn a_capacity_is_filled_as_simulate_fills_it() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.json"));
+    let flags = ["--scheme", "baseline", "--gc", "own", "--streams", "1"];
+    for (of_sweep, of_simulate) in [("--utilisation", "--fill"), ("--pack", "--pack")] {
+        let grid = ["--capacity", "300M,400M", of_sweep, ".9,1"];
+        ends_with(0, &[&["sweep", &trace, "-o", &out], &flags[..], &grid].concat());
+        let rows = rows(&out);
+        let mut next = rows.iter();
+        for capacity in ["300M", "400M"] {
+            for share in [".9", "1"] {
+                let one = ["--capacity", capacity, of_simulate, share, "--json", "-"];
+                let (row, single) =
+                    (next.next().unwrap(), json(&[&["simulate", &trace], &flags[..], &one].concat()));
+                assert_eq!(row["logical_pages"], single["device"]["logical_pages"]);
+                assert_eq!(row["waf"], single["results"][0]["waf"], "{capacity} {of_sweep} {share}");
+            }
+        }
+    }
+}
+
+/// Finished runs are taken for those of the same size, prefill and queue depth alone.
+#[test]
+fn a_sweep_goes_on_with_other_axes() {
+    let place = Place::new();
+    let (trace, full, whole) = (place.path("t.pctrace"), place.path("full.csv"), place.path("whole.csv"));
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let flags = ["--scheme", "baseline", "--gc", "own", "--streams", "1", "--timing"];
+    let sweep = |code, out: &str, grid: &[&str]| {
+        ends_with(code, &[&["sweep", &trace, "-o", out], &flags[..], grid].concat()).1
+    };
+    sweep(1, &full, &["--prefill", ".5", "--queue-depth", "1"]);
+    let grid = ["--capacity", "256M,300M", "--prefill", "trace,.5", "--queue-depth", "1,16"];
+    assert!(!sweep(1, &full, &grid).contains("were finished before"), "no capacity was asked for");
+    let err = sweep(1, &full, &["--capacity", "300M,400M", "--prefill", ".5,.6", "--queue-depth", "1,2"]);
+    assert!(err.contains("1 runs were finished before"), "{err}");
+    fs::remove_file(&full).unwrap();
+    assert!(sweep(0, &full, &grid).contains("8 runs were finished before"));
+    sweep(0, &whole, &grid);
+    assert_eq!(fs::read_to_string(&full).unwrap(), fs::read_to_string(&whole).unwrap());
+}
+
 /// With discards and without them is an axis.
 #[test]
 fn discards_are_an_axis() {

@@ -215,7 +215,7 @@ pub struct DeviceArgs {
 }
 
 /// How a device is used and what is measured.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct MeasureArgs {
     /// What is on the device before counting starts: 'trace' (what the trace says), or this share
     /// of the address space
@@ -225,7 +225,7 @@ pub struct MeasureArgs {
     #[arg(long, help_heading = "Timing")]
     pub timing: bool,
     /// Requests outstanding at any time (closed loop): 1 to 65536 [default: 32]
-    #[arg(long, value_name = "N", requires = "timing", value_parser = values::within::<u32>(1, 65_536), help_heading = "Timing")]
+    #[arg(long, value_name = "N", requires = "timing", value_parser = values::queue_depth, help_heading = "Timing")]
     pub queue_depth: Option<u32>,
     /// Requests arrive at the times of the trace (open loop)
     #[arg(long, requires = "timing", conflicts_with = "queue_depth", help_heading = "Timing")]

@@ -8,7 +8,7 @@ use pcstream_ssd::{GcDestination, VictimPolicy, Watermarks};
 
 use super::simulation::{DeviceArgs, MeasureArgs, SchemeOptions, profiles_help, schemes_help};
 use crate::lists::{self, List};
-use crate::values::{self, Schemes};
+use crate::values::{self, Prefill, Schemes};
 
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("spare-grid").args(["spare_factor", "overprovision"])), after_help = "\
@@ -17,6 +17,7 @@ Examples:
   pcstream sweep hot.pctrace --streams 2..5 --spare-factor .07,.125 -o all.csv
   pcstream sweep hot.pctrace --scheme all --utilisation 1 --gc own -o full.json
   pcstream sweep hot.pctrace --pack .7,.8,.9,.95 -o fullness.csv
+  pcstream sweep hot.pctrace --timing --queue-depth 1,8,32 -o depth.csv
   pcstream sweep hot.pctrace --set pcstream.mapper.distance=linear,log -o d.csv
 
 Every combination is a run and becomes a row. Values are separated by commas. Whole numbers take ranges, both ends \
@@ -35,14 +36,12 @@ pub struct SweepArgs {
     pub scheme_options: SchemeOptions,
     #[command(flatten)]
     pub grid: GridArgs,
-    #[command(flatten)]
-    pub measure: MeasureArgs,
     /// Memory that the sweep may take [default: three quarters of what is free]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     pub memory: Option<u64>,
 }
 
-/// Devices: flags with several values are the axes of the grid.
+/// Devices and how they are used: flags with several values are the axes of the grid.
 #[derive(Debug, Args)]
 pub struct GridArgs {
     /// Streams, S0 included, such as 1..16 or 2,5,9 [default: 9]
@@ -63,6 +62,10 @@ pub struct GridArgs {
     /// Pack them onto devices of which the data that lives at once fills these shares at most: for traces with discards
     #[arg(long, value_name = "LIST", value_parser = lists::each(values::positive_share), conflicts_with_all = ["pack", "utilisation", "prefill"], help_heading = "Grid")]
     pub pack_live: Option<List<f64>>,
+    /// What is on the device before counting starts: 'trace' (what the trace says), or these shares of the
+    /// address space [default: trace]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(str::parse::<Prefill>), help_heading = "Grid")]
+    pub prefill: Option<List<Prefill>>,
     /// Leave the trace's discards out, as if the file system sent none
     #[arg(long, alias = "no-trim", help_heading = "Device")]
     pub no_discard: bool,
@@ -91,12 +94,21 @@ pub struct GridArgs {
     /// Read settings from a file; they replace those of the profile
     #[arg(long, value_name = "FILE.toml", help_heading = "Device")]
     pub device: Option<PathBuf>,
-    /// Logical capacity in bytes [default: that of the recorded device]
-    #[arg(long, value_name = "BYTES", value_parser = values::size, help_heading = "Device")]
-    pub capacity: Option<u64>,
+    /// Logical capacities in bytes, such as 8G,16G [default: that of the recorded device]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::size), help_heading = "Grid")]
+    pub capacity: Option<List<u64>>,
     /// Relative sizes of the streams' pools, then of the internal streams' [default: no pools]
     #[arg(long, value_name = "LIST", value_parser = values::pools, help_heading = "Device")]
     pub pools: Option<values::Pools>,
+    /// Simulate time, too: IOPS, latencies, GC's share of the time. WAF stays the same
+    #[arg(long, help_heading = "Timing")]
+    pub timing: bool,
+    /// Requests outstanding at any time (closed loop), such as 1,8,32: each 1 to 65536 [default: 32]
+    #[arg(long, value_name = "LIST", requires = "timing", value_parser = lists::each(values::queue_depth), help_heading = "Grid")]
+    pub queue_depth: Option<List<u32>>,
+    /// Requests arrive at the times of the trace (open loop)
+    #[arg(long, requires = "timing", conflicts_with = "queue_depth", help_heading = "Timing")]
+    pub open_loop: bool,
 }
 
 /// One point of the grid.
@@ -106,24 +118,32 @@ pub struct Point {
     pub device: DeviceArgs,
     /// The address space.
     pub space: SpaceSettings,
+    /// What is on the device beforehand, and the clock.
+    pub measure: MeasureArgs,
 }
 
 impl GridArgs {
-    /// What is the same at all points.
-    pub fn device(&self) -> DeviceArgs {
-        DeviceArgs {
-            device: self.device.clone(),
-            capacity: self.capacity,
-            pools: self.pools.clone(),
-            ..DeviceArgs::default()
+    /// What is the same of the device at all points.
+    fn device(&self) -> DeviceArgs {
+        DeviceArgs { device: self.device.clone(), pools: self.pools.clone(), ..DeviceArgs::default() }
+    }
+
+    /// What is measured where no axis says otherwise.
+    pub fn measure(&self) -> MeasureArgs {
+        MeasureArgs {
+            prefill: Prefill::Trace,
+            timing: self.timing,
+            queue_depth: None,
+            open_loop: self.open_loop,
         }
     }
 
     /// All points, in the order of the rows: the last axis changes fastest.
     pub fn points(&self) -> Vec<Point> {
         let space = SpaceSettings { no_discard: self.no_discard, ..SpaceSettings::default() };
-        let mut points = vec![Point { device: self.device(), space }];
+        let mut points = vec![Point { device: self.device(), space, measure: self.measure() }];
         along(&mut points, self.profile.as_ref(), |point, value| point.device.profile = Some(value));
+        along(&mut points, self.capacity.as_ref(), |point, value| point.device.capacity = Some(value));
         along(&mut points, self.victim.as_ref(), |point, value| point.device.victim = Some(value));
         along(&mut points, self.superblock_pages.as_ref(), |point, value| {
             point.device.superblock_pages = Some(value)
@@ -141,12 +161,14 @@ impl GridArgs {
         along(&mut points, self.pack_live.as_ref(), |point, value| {
             point.space.pack = Some(Pack::Live(value))
         });
+        along(&mut points, self.prefill.as_ref(), |point, value| point.measure.prefill = value);
         along(&mut points, self.utilisation.as_ref(), |point, value| point.space.fill = Some(value));
         along(&mut points, self.streams.as_ref(), |point, value| point.device.streams = Some(value));
         along(&mut points, self.background_gc.as_ref(), |point, value| {
             point.device.background_gc = Some(value)
         });
         along(&mut points, self.seed.as_ref(), |point, value| point.device.seed = Some(value));
+        along(&mut points, self.queue_depth.as_ref(), |point, value| point.measure.queue_depth = Some(value));
         points
     }
 }

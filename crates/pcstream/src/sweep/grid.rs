@@ -28,6 +28,31 @@ use crate::fitted::Fitting;
 use crate::lists::List;
 use crate::passes::refused;
 use crate::schemes::Variant;
+use crate::values::Prefill;
+
+/// What runs that share a pass over the trace have alike: how large the device is, and what is on it beforehand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ground {
+    /// The address space: how full the device is, if it was asked for.
+    pub space: SpaceSettings,
+    /// Logical pages, if a flag or the device file says how many.
+    pub capacity: Option<u64>,
+    /// What is written before counting.
+    pub prefill: Prefill,
+}
+
+/// What a point asks for that its device does not tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct At {
+    /// What it shares with others.
+    pub ground: Ground,
+    /// Named device, if it was asked for.
+    pub profile: Option<&'static str>,
+    /// Bytes of `--capacity`.
+    pub capacity: Option<u64>,
+    /// `--queue-depth`.
+    pub queue_depth: Option<u32>,
+}
 
 /// One run, and where it stands on the grid.
 pub struct Run {
@@ -35,10 +60,8 @@ pub struct Run {
     pub lane: LaneSpec,
     /// Parameters of the scheme that flags set: `SCHEME.PARAMETER`, value.
     pub settings: Vec<(String, String)>,
-    /// The address space: how full the device is, if it was asked for.
-    pub space: SpaceSettings,
-    /// Named device, if it was asked for.
-    pub profile: Option<&'static str>,
+    /// What was asked for.
+    pub at: At,
     /// What decides the result.
     pub key: String,
 }
@@ -46,7 +69,7 @@ pub struct Run {
 /// Runs that share what is on the device beforehand, so that they can share a pass over the trace.
 pub struct Space {
     /// What was asked for.
-    pub settings: SpaceSettings,
+    pub ground: Ground,
     /// Written before counting.
     pub prefill: Vec<Extent>,
 }
@@ -63,7 +86,7 @@ impl Space {
 pub struct Grid {
     /// In the order of the rows.
     pub runs: Vec<Run>,
-    /// By how full the device is, in the order of the flags.
+    /// By how large and how full the device is, in the order of the flags.
     pub spaces: Vec<Space>,
     /// Points that cannot be, and why.
     pub left_out: Vec<String>,
@@ -73,8 +96,7 @@ pub struct Grid {
 
 /// A device of the grid.
 struct GridCell {
-    space: SpaceSettings,
-    profile: Option<&'static str>,
+    at: At,
     settings: DeviceSettings,
     clock: Option<pcstream_replay::Clock>,
 }
@@ -120,12 +142,11 @@ impl Grid {
                 let key = format!(
                     "{common} {} {parameters} {:?} {:?} {:?}",
                     lane.scheme.name(),
-                    place.space,
+                    place.at.ground,
                     lane.device,
                     lane.clock
                 );
-                let GridCell { space, profile, .. } = *place;
-                grid.runs.push(Run { lane, settings: settings.clone(), space, profile, key });
+                grid.runs.push(Run { lane, settings: settings.clone(), at: place.at, key });
             }
         }
         Ok(grid)
@@ -139,27 +160,34 @@ impl Grid {
         point: &Point,
         fitting: &mut Fitting,
     ) -> Result<Vec<GridCell>, Failure> {
-        fitting.fit.change(point.space)?;
+        let capacity = Template::load(&point.device)?.capacity_pages();
+        fitting.fit.change_device(point.space, capacity)?;
         let pages = fitting.fit.space().map_or(meta.device.pages, |space| space.logical_pages);
         let Made { devices, refused } =
             devices(&args.grid, point, pages).map_err(|failure| fitting.refused(failure))?;
         self.left_out.extend(refused.into_iter().map(|why| format!("{}, {why}", in_words(point))));
-        if !self.spaces.iter().any(|space| space.settings == point.space) {
+        let ground = Ground { space: point.space, capacity, prefill: point.measure.prefill };
+        if !self.spaces.iter().any(|space| space.ground == ground) {
             let logical_pages = devices[0].profile.device.logical_pages;
-            let share = args.measure.prefill.share();
+            let share = ground.prefill.share();
             let prefill = plan::prefill(share, fitting.fit.space(), &meta.prefilled, logical_pages);
-            self.spaces.push(Space { settings: point.space, prefill });
+            self.spaces.push(Space { ground, prefill });
         }
+        let at = At {
+            ground,
+            profile: point.device.profile,
+            capacity: point.device.capacity,
+            queue_depth: point.measure.queue_depth,
+        };
         self.shrunk.extend(
             devices.iter().filter_map(|made| {
                 made.shrunk_from.map(|first| (first, made.profile.device.superblock_pages))
             }),
         );
         let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| GridCell {
-            space: point.space,
-            profile: point.device.profile,
+            at,
             settings: fitting.fit.space().map_or(settings.clone(), |space| space.on(&settings)),
-            clock: device::clock(&args.measure, profile),
+            clock: device::clock(&point.measure, profile),
         };
         let all = devices.into_iter().flat_map(|Devices { settings, profile, .. }| {
             settings.into_iter().map(|settings| place(&profile, settings)).collect::<Vec<_>>()
@@ -224,7 +252,7 @@ fn common_key(args: &SweepArgs, reader: &TraceReader) -> Result<String, Failure>
             _ = write!(key, " {flag} {:016x}", XxHash3_64::oneshot(&bytes));
         }
     }
-    _ = write!(key, " table {:?} prefill {:?}", options.table_bytes, args.measure.prefill);
+    _ = write!(key, " table {:?}", options.table_bytes);
     Ok(key)
 }
 
@@ -269,16 +297,19 @@ fn in_words(point: &Point) -> String {
     let mut part =
         |flag: &str, value: Option<String>| parts.extend(value.map(|value| format!("{flag} {value}")));
     part("--profile", point.device.profile.map(str::to_owned));
+    part("--capacity", point.device.capacity.map(|v| v.to_string()));
     part("--victim", point.device.victim.map(|v| v.to_string()));
     part("--superblock-pages", point.device.superblock_pages.map(|v| v.to_string()));
     part("--spare-factor", point.device.spare_factor.map(|v| v.to_string()));
     part("--overprovision", point.device.overprovision.map(|v| v.to_string()));
     part("--pack", point.space.addresses().map(|v| v.to_string()));
     part("--pack-live", point.space.live().map(|v| v.to_string()));
+    part("--prefill", point.measure.prefill.share().map(|v| v.to_string()));
     part("--utilisation", point.space.fill.map(|v| v.to_string()));
     part("--streams", point.device.streams.map(|v| v.to_string()));
     part("--background-gc", point.device.background_gc.map(|v| format!("{}:{}", v.low, v.high)));
     part("--seed", point.device.seed.map(|v| v.to_string()));
+    part("--queue-depth", point.measure.queue_depth.map(|v| v.to_string()));
     if point.space.no_discard {
         parts.push("--no-discard".to_owned());
     }

@@ -2,7 +2,8 @@
 //!
 //! Runs are lanes of passes over the trace, as in `simulate`, and come to the same numbers. A pass has as many as memory
 //! allows, but no more than some for each core: what is done is kept after each pass, and a sweep that is killed loses one
-//! pass at most. Runs with another utilisation have other data on the device beforehand, and get passes of their own.
+//! pass at most. Runs with another capacity, utilisation or prefill have other data on the device beforehand, and get passes
+//! of their own.
 
 mod grid;
 mod journal;
@@ -21,7 +22,6 @@ use pcstream_ssd::Geometry;
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::{FitArgs, SchemeOptions, SweepArgs};
-use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::interrupt::Interrupt;
@@ -50,25 +50,14 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let output = file.map(|path| WholeFile::create("--output", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
     simulate::device_pages(reader.meta())?;
-    let flags = args.grid.device();
-    let capacity = Template::load(&flags)?.capacity_pages();
     let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
     let asked = Asked::new(args)?;
     let memory = FitArgs { memory: args.memory, ..FitArgs::default() };
-    let mut fitting = Fitting::new(&reader, &memory, capacity, Interrupt::watch()?, ui)?;
+    let mut fitting = Fitting::new(&reader, &memory, None, Interrupt::watch()?, ui)?;
     let grid = Grid::new(args, variants, &reader, &mut fitting)?;
     simulate::remark_idle(&args.scheme_options, &args.scheme, ui);
     remark_grid(&grid, ui);
-    // If it is too little for all of them.
-    let fullest = grid.spaces.iter().max_by_key(|space| (space.pages(), !space.settings.no_discard));
-    if let Some(fullest) = fullest {
-        fitting.fit.change(fullest.settings)?;
-        // Of several packed devices the rows say how full each is.
-        let pack = fullest.settings.pack;
-        if pack.is_none() || grid.spaces.iter().all(|space| space.settings.pack == pack) {
-            fitting.remark_size(&grid.runs[0].lane.device, &fullest.prefill);
-        }
-    }
+    remark_size(&grid, &mut fitting)?;
     fitting.remark_addresses(grid.runs.iter().map(|run| &run.lane));
     let mut journal = file.map_or_else(|| Ok(Journal::default()), |path| Journal::open(path))?;
     let ran =
@@ -102,6 +91,26 @@ fn dropped(sheet: &Sheet) -> usize {
     let column =
         sheet.columns.iter().position(|(name, _)| name == "live_dropped").expect("a column of results");
     sheet.rows.iter().filter(|row| !matches!(row[column], Cell::Null | Cell::Whole(0))).count()
+}
+
+/// Says that too little was written, if it is too little for all devices.
+fn remark_size(grid: &Grid, fitting: &mut Fitting) -> Result<(), Failure> {
+    let first = |space: &Space| {
+        let run = grid.runs.iter().find(|run| run.at.ground == space.ground);
+        &run.expect("a space is that of a run").lane.device
+    };
+    let flash = |space: &Space| Geometry::new(first(space)).map_or(0, |geometry| geometry.physical_pages());
+    let fullest = grid.spaces.iter().max_by_key(|space| {
+        (i128::from(space.pages()) - i128::from(flash(space)), !space.ground.space.no_discard)
+    });
+    let Some(fullest) = fullest else { return Ok(()) };
+    fitting.fit.change_device(fullest.ground.space, fullest.ground.capacity)?;
+    // Of several packed devices the rows say how full each is.
+    let pack = fullest.ground.space.pack;
+    if pack.is_none() || grid.spaces.iter().all(|space| space.ground.space.pack == pack) {
+        fitting.remark_size(first(fullest), &fullest.prefill);
+    }
+    Ok(())
 }
 
 /// Says what is run, and what cannot be.
@@ -158,12 +167,12 @@ impl Sweep<'_> {
         let bar = self.ui.progress("sweeping", "events", self.reader.meta().totals.events * open as u64);
         let (grid, mut future, mut remarks) = (self.grid, None, BTreeSet::new());
         for space in &grid.spaces {
-            let open = |run: &&Run| run.space == space.settings && self.journal.done(&run.key).is_none();
+            let open = |run: &&Run| run.at.ground == space.ground && self.journal.done(&run.key).is_none();
             let runs: Vec<&Run> = grid.runs.iter().filter(open).collect();
             if runs.is_empty() {
                 continue;
             }
-            fitting.fit.change(space.settings)?;
+            fitting.fit.change_device(space.ground.space, space.ground.capacity)?;
             let plan = plan_of(&runs, space);
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             let groups = fitting.groups(&plan)?.at_most(cores * LANES_PER_CORE);

@@ -131,7 +131,7 @@ impl Placed<'_> {
 /// whole, so that the actual values are a little above.
 fn place_list<'a>() -> [Column<Placed<'a>>; 18] {
     [
-        column("profile", Text(|at| at.run.profile.map(str::to_owned))),
+        column("profile", Text(|at| at.run.at.profile.map(str::to_owned))),
         column("background_gc_low", Whole(|at| at.watermark(|between| between.low))),
         column("background_gc_high", Whole(|at| at.watermark(|between| between.high))),
         column("gc_destination", Text(|at| Some(at.device().gc_destination.name().to_owned()))),
@@ -147,7 +147,7 @@ fn place_list<'a>() -> [Column<Placed<'a>>; 18] {
                 |at| if let Spare::Overprovisioning(asked) = at.device().spare { Some(asked) } else { None },
             ),
         ),
-        column("utilisation", Real(|at| at.run.space.fill)),
+        column("utilisation", Real(|at| at.run.at.ground.space.fill)),
         column("streams", Whole(|at| Some(at.device().streams.into()))),
         column("seed", Whole(|at| Some(at.device().seed))),
         column("logical_pages", Whole(|at| Some(at.geometry.logical_pages()))),
@@ -169,7 +169,7 @@ pub struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// Errors: a file that a flag names cannot be read.
     pub fn new(args: &'a SweepArgs) -> Result<Asked<'a>, Failure> {
-        let settings = asked::settings_of(&args.scheme_options, &args.measure, &FitArgs::default())?;
+        let settings = asked::settings_of(&args.scheme_options, &args.grid.measure(), &FitArgs::default())?;
         Ok(Asked { args, settings })
     }
 
@@ -180,21 +180,22 @@ impl<'a> Asked<'a> {
 }
 
 /// What flags ask; the last columns, so that those before keep their places.
-fn asked_list<'a>() -> [Column<(&'a Asked<'a>, &'a Run)>; 13] {
+fn asked_list<'a>() -> [Column<(&'a Asked<'a>, &'a Run)>; 14] {
     [
-        column("prefill", Real(|(asked, _)| asked.settings.prefill)),
-        column("pack", Real(|(_, run)| run.space.addresses())),
-        column("pack_live", Real(|(_, run)| run.space.live())),
-        column("discard", Flag(|(_, run)| !run.space.no_discard)),
+        column("prefill", Real(|(_, run)| run.at.ground.prefill.share())),
+        column("pack", Real(|(_, run)| run.at.ground.space.addresses())),
+        column("pack_live", Real(|(_, run)| run.at.ground.space.live())),
+        column("discard", Flag(|(_, run)| !run.at.ground.space.no_discard)),
         column("rules", Text(|(asked, _)| name(asked.settings.rules.as_ref()))),
         column("rules_xxh3", Text(|(asked, _)| xxh3(asked.settings.rules.as_ref()))),
         column("table_bytes", Whole(|(asked, _)| asked.settings.table_bytes)),
         column("load_table", Text(|(asked, _)| name(asked.settings.load_table.as_ref()))),
         column("load_table_xxh3", Text(|(asked, _)| xxh3(asked.settings.load_table.as_ref()))),
         column("pools", Text(|(asked, _)| asked.args.grid.pools.as_ref().map(shares))),
-        column("timing", Flag(|(asked, _)| asked.args.measure.timing)),
-        column("queue_depth", Whole(|(asked, _)| asked.args.measure.queue_depth.map(u64::from))),
-        column("open_loop", Flag(|(asked, _)| asked.args.measure.open_loop)),
+        column("timing", Flag(|(asked, _)| asked.args.grid.timing)),
+        column("queue_depth", Whole(|(_, run)| run.at.queue_depth.map(u64::from))),
+        column("open_loop", Flag(|(asked, _)| asked.args.grid.open_loop)),
+        column("capacity", Whole(|(_, run)| run.at.capacity)),
     ]
 }
 
