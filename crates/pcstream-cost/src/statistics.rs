@@ -27,3 +27,18 @@ pub fn print_spread(mut ns: Vec<f64>) {
         at(2)
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_the_extremes_of_few_values_and_narrows_with_more() {
+        let interval = |count: u32| around_the_median(&(0..count).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(interval(1), (0.0, 0.0));
+        assert_eq!(interval(5), (0.0, 4.0));
+        // Tables of the sign test have the 22nd and the 39th of 60.
+        assert_eq!(interval(60), (21.0, 38.0));
+        assert_eq!(median(vec![3.0, 1.0, 4.0, 2.0]), 3.0);
+    }
+}

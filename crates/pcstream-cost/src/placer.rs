@@ -17,10 +17,10 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// Starts the `pcstream` that lies above this program, or the one that PCSTREAM names, and waits until it places.
+    /// Starts the `pcstream` that lies beside this program, or the one that PCSTREAM names, and waits until it places.
     pub fn start(directory: &Path, sink: &str) -> Result<Placer, AnyError> {
         let own = std::env::current_exe()?;
-        let beside = own.parent().and_then(Path::parent).map(|target| target.join("pcstream"));
+        let beside = own.parent().map(|target| target.join("pcstream"));
         let program = std::env::var_os("PCSTREAM").map(Into::into).or(beside).ok_or("no program pcstream")?;
         let table = TempDir::new()?;
         let mut command = Command::new(&program);

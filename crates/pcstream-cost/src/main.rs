@@ -1,7 +1,7 @@
 //! What a capture costs a program, in runs taken in turn. Needs root.
 //!
 //! ```text
-//! cargo run --release -p pcstream-capture --features bpf --example cost -- --help
+//! cargo run --release -p pcstream-cost -- --help
 //! ```
 //!
 //! Idea: each workload runs without the BPF program, with it aimed at no file system (silent), at another one (elsewhere),
