@@ -138,11 +138,8 @@ impl Place {
                 })
             }
             Target::Existing(path) if before.raw => {
-                let gone = || ScratchError::Option {
-                    option: "--on",
-                    value: path.display().to_string(),
-                    expected: "a device that nobody mounts meanwhile".into(),
-                };
+                let expected = "a device that nobody mounts meanwhile";
+                let gone = || ScratchError::Place { path: path.clone(), expected };
                 let device = raw_device(path)?.ok_or_else(gone)?;
                 before.check(path, &device)?;
                 Ok(Place {

@@ -522,6 +522,8 @@ fn doctor_of_a_path() {
     assert!(said.contains("no mounted file system") && said.contains("sink none, streams S0 to"), "{said}");
     assert!(said.contains("-> not hints: loop"), "{said}");
     expect(pcstream().args(["doctor", "/proc"]), 1, &["/proc", "only ext4 and xfs"]);
+    let refused = expect(pcstream().args(["doctor", "/dev/null"]), 1, &[]);
+    assert_eq!(text(&refused.stderr), "error: /dev/null: expected a directory or a block device\n");
 }
 
 /// On a machine without databases: its own workload, whose stores have contexts of their own, and a verdict.

@@ -177,6 +177,14 @@ pub enum ScratchError {
         /// More words, beginning with punctuation; may be empty.
         hint: &'static str,
     },
+    /// A path that leads to something else than was wanted. Its flag is not named: `doctor` takes a path without one.
+    #[error("{path}: expected {expected}")]
+    Place {
+        /// As given.
+        path: PathBuf,
+        /// What may be given.
+        expected: &'static str,
+    },
     /// A path that leads into another mount namespace.
     #[error(
         "{dir} is in another mount namespace: give a path of this one; if its device is not mounted here, mount it, too: \

@@ -168,9 +168,8 @@ fn path_here(dir: &Path, about: &fs::Metadata) -> Result<PathBuf, ScratchError> 
     fs::canonicalize(dir).ok().filter(same).ok_or_else(|| ScratchError::Elsewhere { dir: dir.into() })
 }
 
-fn expected(given: &Path, expected: &str) -> ScratchError {
-    let value = given.display().to_string();
-    ScratchError::Option { option: "--on", value, expected: expected.into() }
+fn expected(given: &Path, expected: &'static str) -> ScratchError {
+    ScratchError::Place { path: given.into(), expected }
 }
 
 /// Where a device is mounted; the first place, if there are several.
@@ -442,7 +441,7 @@ mod tests {
         assert_eq!(of(3).as_deref(), Some(Path::new("/srv")));
         assert_eq!(of(4), None);
         let error = ExistingFs::of(Path::new("/dev/null")).unwrap_err();
-        assert!(error.to_string().contains("a directory or a block device"), "{error}");
+        assert_eq!(error.to_string(), "/dev/null: expected a directory or a block device");
     }
 
     #[test]
