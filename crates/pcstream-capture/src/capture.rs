@@ -29,11 +29,11 @@ use crate::notes;
 use crate::patience::Interrupts;
 pub use crate::patience::Stop;
 use crate::session::{Followed, Session, SessionMemory, SessionOptions};
-use crate::target::Place;
+use crate::target::{FoundTarget, Place};
 pub use crate::target::{Started, Target};
 
 pub use error::CaptureError;
-pub use interface::{CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Subject};
+pub use interface::{CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Stage, Subject};
 use run::{Join, Run};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -54,9 +54,7 @@ pub fn capture(
     if let Some(streams) = session.streams()? {
         observer.streams(streams).map_err(CaptureError::Observer)?;
     }
-    let mut place = Place::make(&options.target, &found)?;
-    // Of other programs too, on a file system that is in use.
-    sync(&place.directory, &interrupts, || ())?;
+    let mut place = prepare(&options.target, &found, observer, &interrupts)?;
     observer.ready().map_err(CaptureError::Observer)?;
     let start_ns = kernel_now_ns();
     let join = Join::shared(joiner(options, start_ns), session.rules()?);
@@ -110,6 +108,22 @@ pub fn capture(
     })
 }
 
+/// Makes the place, and writes what is dirty there: of other programs too, on a file system that is in use.
+fn prepare(
+    target: &Target,
+    found: &FoundTarget,
+    observer: &mut dyn Observer,
+    interrupts: &Interrupts<'_>,
+) -> Result<Place, CaptureError> {
+    if matches!(target, Target::Scratch(_)) {
+        observer.starting(Stage::Make);
+    }
+    let place = Place::make(target, found)?;
+    observer.starting(Stage::Sync);
+    sync(&place.directory, interrupts, || ())?;
+    Ok(place)
+}
+
 fn joiner(options: &CaptureOptions, start_ns: u64) -> Joiner {
     let mut joiner = Joiner::new(start_ns, options.session.limits(), options.order);
     if options.forget_files {
@@ -152,6 +166,7 @@ impl<'a> Writer<'a> {
         memory: &'obj mut SessionMemory,
         observer: &mut dyn Observer,
     ) -> Result<Session<'obj>, CaptureError> {
+        observer.starting(Stage::Load);
         if let Writer::Running(attached) = self {
             let options = SessionOptions { followed: attached.followed(), ..options.clone() };
             let session = Session::open(&options, memory)?;

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicUsize;
 
 use disk::{Disk, succeed, text};
 use pcstream_capture::attach::Running;
-use pcstream_capture::capture::{self, CaptureOptions, Observer, Progress, Started, Subject, Target};
+use pcstream_capture::capture::{self, CaptureOptions, Observer, Progress, Stage, Started, Subject, Target};
 use pcstream_capture::session::SessionOptions;
 use pcstream_fs::extents;
 use pcstream_fs::scratch::FsKind;
@@ -422,6 +422,7 @@ fn existing_directory() {
     .expect("the capture works");
     assert_complete(&recording);
     assert_covered(&recording, 1024);
+    assert_eq!(recording.stages, [Stage::Load, Stage::Sync]);
     assert!(recording.data_writes().all(|event| recording.path(event) == "/inner/file"));
     assert!(place.mount_point().join("inner/file").exists(), "the file system is left as it is");
     place.remove().expect("it can be removed");
@@ -585,5 +586,6 @@ fn failing_commands() {
         let status = recording.finished().status.expect("a command was started");
         assert_eq!((status.code(), std::os::unix::process::ExitStatusExt::signal(&status)), (code, signal));
         assert_eq!(recording.data_writes().count(), 1, "what was written is there");
+        assert_eq!(recording.stages, [Stage::Load, Stage::Make, Stage::Sync]);
     }
 }

@@ -1,5 +1,5 @@
-//! What `record` says and does where there is no room, or suddenly more, or no file system that it can use, and where the output
-//! of its command goes.
+//! What `record` says and does where there is no room, or suddenly more, or no file system that it can use, where the output of
+//! its command goes, and what a terminal shows before that.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -31,6 +31,11 @@ fn main() -> ExitCode {
     let xfs = [common::xfs as common::Need, common::loop_devices];
     common::run(vec![
         common::test("record_passes_the_output_of_its_command_through", &needs, output),
+        common::test(
+            "record_shows_its_start_on_a_terminal",
+            &[common::ext4, common::zram, programs::script],
+            start_on_a_terminal,
+        ),
         common::test("record_writes_nothing_where_its_directory_was_replaced", &needs, replaced),
         common::test("record_says_what_a_full_disk_leaves_of_the_trace", &needs, full_disk),
         common::test(
@@ -69,6 +74,32 @@ fn assert_said(output: &Output, code: i32, parts: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{said}");
     parts.iter().for_each(|part| assert!(said.contains(part), "expected {part:?} in\n{said}"));
+}
+
+/// A status line that is gone before the command has the terminal. Nobody else gets it.
+fn start_on_a_terminal() {
+    let dir = TempDir::new().expect("a directory");
+    let trace = dir.path().join("t.pctrace");
+    let words = ["record", "--force", "--size", "256M", "-o", text(&trace), "--", "echo", "it-runs"];
+    let on_a_terminal = |flags: &[&str]| {
+        let line = [&[env!("CARGO_BIN_EXE_pcstream")], flags, &words].concat().join(" ");
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", &line, "/dev/null"]).stdin(Stdio::null());
+        let shown = script.output().expect("it starts");
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.status.success(), "{text}");
+        text
+    };
+    let shown = on_a_terminal(&[]);
+    let (start, rest) = shown.split_once("it-runs").expect("the command ran");
+    for stage in ["loading the BPF program", "making the scratch file system", "writing what is dirty"] {
+        assert!(start.contains(stage), "{stage} is not in {shown:?}");
+    }
+    assert!(start.ends_with("\x1b[2K") && !rest.contains("starting"), "the line is gone: {shown:?}");
+    assert_eq!(on_a_terminal(&["--quiet"]), "it-runs\r\n");
+    let plain = pcstream(&words);
+    assert_said(&plain, 0, &["t.pctrace"]);
+    assert!(!String::from_utf8_lossy(&plain.stderr).contains("starting"));
 }
 
 /// `run` has results of its own there.

@@ -75,6 +75,17 @@ impl CaptureOptions {
     }
 }
 
+/// What a capture does before anything is recorded. Each may take seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The kernel verifies the BPF program.
+    Load,
+    /// The scratch file system is made and filled. Not on one that was there before.
+    Make,
+    /// What is dirty is written, also that of other programs.
+    Sync,
+}
+
 /// How a capture stands.
 #[derive(Clone, Debug)]
 pub struct Progress {
@@ -123,6 +134,10 @@ pub const ENDED_AS_ASKED: &str = "ended as you asked";
 
 /// Whoever receives a capture. Called from one thread.
 pub trait Observer {
+    /// Once for each stage of the start, as it begins; all come before [`Observer::ready`].
+    fn starting(&mut self, stage: Stage) {
+        let _ = stage;
+    }
     /// Once, before anything is recorded, when what was dirty before is written.
     fn ready(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok(())

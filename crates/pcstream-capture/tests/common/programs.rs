@@ -73,6 +73,9 @@ pub fn liburing() -> Option<String> {
 pub fn runc() -> Option<String> {
     program("runc", "runc")
 }
+pub fn script() -> Option<String> {
+    program("script", "bsdutils")
+}
 pub fn unshare() -> Option<String> {
     program("unshare", "util-linux")
 }

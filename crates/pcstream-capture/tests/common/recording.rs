@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
 use pcstream_capture::capture::{
-    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
+    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Stage, Started, Subject, Target,
 };
 use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
@@ -75,6 +75,8 @@ pub fn program(name: &str, package: &str) -> Option<String> {
 pub struct Recording {
     pub tables: Tables,
     pub events: Vec<Event>,
+    /// What came before it started.
+    pub stages: Vec<Stage>,
     pub started: Option<Started>,
     pub finished: Option<Finished>,
     /// A file that is made when the first context is known.
@@ -84,6 +86,10 @@ pub struct Recording {
 }
 
 impl Observer for Recording {
+    fn starting(&mut self, stage: Stage) {
+        self.stages.push(stage);
+    }
+
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.started = Some(started.clone());
         Ok(())

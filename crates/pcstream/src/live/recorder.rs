@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pcstream_capture::capture::{Finished, Observer, Progress, Started, Subject};
+use pcstream_capture::capture::{Finished, Observer, Progress, Stage, Started, Subject};
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::scratch::{BlockDevice, Image};
 use pcstream_report::{PathShares, human};
@@ -28,6 +28,8 @@ use crate::ui::{Ui, with_causes};
 
 /// How often a trace is made safe against a kill, if something came.
 const FLUSH: Duration = Duration::from_secs(2);
+/// How often the line of the start shows that time goes on.
+const TICK: Duration = Duration::from_millis(200);
 
 /// Receives a capture: writes the trace, feeds the simulation, shows progress.
 pub struct Recorder<'a> {
@@ -57,6 +59,8 @@ pub struct Recorder<'a> {
     /// Why the simulation or the command does not begin: it ends the capture, and keeps its exit code.
     pub(super) refused: Option<Failure>,
     pub(super) bar: ProgressBar,
+    /// The bar stays while the capture goes on. A command writes to the terminal, too: the line would cover its prompts.
+    shows_progress: bool,
     ui: Ui,
 }
 
@@ -85,7 +89,8 @@ impl<'a> Recorder<'a> {
             redaction: args.redact.then(Redaction::default),
             member: None,
             refused: None,
-            bar: capture_line(subject, ui),
+            bar: starting_line(ui),
+            shows_progress: !matches!(subject, Subject::Command(_)),
             ui,
         }
     }
@@ -273,6 +278,19 @@ fn exit_of(status: ExitStatus) -> Exit {
 }
 
 impl Recorder<'_> {
+    /// Takes the line of the start away, or makes it that of the capture.
+    fn end_start(&mut self) {
+        self.bar.disable_steady_tick();
+        if self.shows_progress {
+            self.bar.reset_elapsed();
+            self.bar.set_style(line("capturing"));
+            self.bar.set_message("");
+        } else {
+            self.bar.finish_and_clear();
+            self.bar = ProgressBar::hidden();
+        }
+    }
+
     /// Waits for captures of other devices, if there are any.
     fn wait(
         &mut self,
@@ -287,11 +305,25 @@ impl Recorder<'_> {
 }
 
 impl Observer for Recorder<'_> {
+    fn starting(&mut self, stage: Stage) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        self.bar.set_message(match stage {
+            Stage::Load => "loading the BPF program",
+            Stage::Make => "making the scratch file system",
+            Stage::Sync => "writing what is dirty to the device",
+        });
+        self.bar.enable_steady_tick(TICK);
+    }
+
     fn ready(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.wait(Member::ready)
     }
 
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // Also before what the simulation has to say.
+        self.end_start();
         self.device = Some(started.number);
         let meta = self.meta(started);
         if let Some(simulation) = &mut self.simulation
@@ -353,17 +385,19 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// The live line: silent unless stderr is a terminal. A command writes there, too: the line would cover its prompts.
-fn capture_line(subject: &Subject, ui: Ui) -> ProgressBar {
-    if !ui.is_interactive() || matches!(subject, Subject::Command(_)) {
+/// The live line, before the capture begins: silent unless stderr is a terminal.
+fn starting_line(ui: Ui) -> ProgressBar {
+    if !ui.is_interactive() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-    bar.set_style(
-        ProgressStyle::with_template("capturing {elapsed_precise}  {prefix}{msg}")
-            .expect("the template is legal"),
-    );
+    bar.set_style(line("starting"));
     bar
+}
+
+fn line(what: &str) -> ProgressStyle {
+    let template = format!("{what} {{elapsed_precise}}  {{prefix}}{{msg}}");
+    ProgressStyle::with_template(&template).expect("the template is legal")
 }
 
 #[cfg(test)]
