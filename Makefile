@@ -14,10 +14,10 @@ SCRIPTS = $(shell git grep -lE '^\#(!/bin/(ba)?sh| shellcheck shell=)' -- script
 # C that clang-format lays out: all but one file of tables of comments, which would lose their columns.
 C_FILES = $(shell git ls-files '*.c' '*.h' ':!crates/pcstream-capture/bpf/wire.h')
 
-.PHONY: help setup check msrv test wheel test-python experiments demo build lint clippy lint-rest format-check package agent libpcstream bench install deb sbom site uninstall
+.PHONY: help setup check msrv test wheel test-python experiments demo build lint clippy lint-rest format-check package agent libpcstream bench install deb static sbom site uninstall
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
-	@echo '  make build | lint | package | wheel | test-python | experiments | agent | libpcstream | bench | site | sbom | deb | install, uninstall (PREFIX=/usr/local)'
+	@echo '  make build | lint | package | wheel | test-python | experiments | agent | libpcstream | bench | site | sbom | deb | static | install, uninstall (PREFIX=/usr/local)'
 
 setup:
 	scripts/setup test
@@ -86,13 +86,24 @@ package:
 # The Debian package: target/deb/pcstream_VERSION_ARCHITECTURE.deb. It is built in a directory of its own, without the paths of
 # this machine in the binary, so that the same commit and compilers give the same bytes. `scripts/package-check` tries it.
 AGENT = jvm/target/pcstream-agent.jar
+REMAP = --remap-path-prefix=$(CURDIR)=/pcstream --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
 DEB = $(abspath $(or $(CARGO_TARGET_DIR),target))/deb
 deb:
 	scripts/setup --missing deb || scripts/setup deb
-	RUSTFLAGS='--remap-path-prefix=$(CURDIR)=/pcstream --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo' \
-	    CARGO_TARGET_DIR=$(DEB)/target $(CARGO_BUILD)
+	RUSTFLAGS='$(REMAP)' CARGO_TARGET_DIR=$(DEB)/target $(CARGO_BUILD)
 	mvn -q -B -f jvm/pom.xml package
 	packaging/deb $(DEB)/target/release/pcstream $(AGENT) $(DEB)
+
+# One file that needs no library where it runs: target/static/pcstream (docs/howto/static.md). `scripts/static-check` tries it. The GNU
+# linker, because what rust-lld makes of a static program with link-time optimisation crashes as it starts. Random numbers are the
+# kernel's own: the crate would look for glibc's function, which a static program cannot do, and then read /dev/urandom.
+STATIC = $(abspath $(or $(CARGO_TARGET_DIR),target))/static
+STATIC_FLAGS = -C target-feature=+crt-static -C link-arg=-fuse-ld=bfd --cfg getrandom_backend="linux_getrandom"
+STATIC_TARGET = $(shell uname -m)-unknown-linux-gnu
+static:
+	scripts/setup --missing build || scripts/setup build
+	RUSTFLAGS='$(STATIC_FLAGS) $(REMAP)' CARGO_TARGET_DIR=$(STATIC)/target $(CARGO_BUILD) -p pcstream --target $(STATIC_TARGET)
+	strip --strip-debug -o $(STATIC)/pcstream $(STATIC)/target/$(STATIC_TARGET)/release/pcstream
 
 # What is compiled in, with versions and licences: target/pcstream.spdx.json.
 sbom:
