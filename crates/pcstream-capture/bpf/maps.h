@@ -145,6 +145,8 @@ struct task_cache {
 	u64 taken_by;		  /* by which write; 0: by none */
 	u64 slot;		  /* see runtimes.h: where the task registered its slot; 0: nowhere */
 	u64 slot_process;	  /* whose memory `slot` is in */
+	u32 cleaning;		  /* 1: the task cleans segments of F2FS: what it makes dirty is others' */
+	u32 unused;
 };
 
 MAP_WITH(BPF_F_NO_PREALLOC, tasks, TASK_STORAGE, 0, int, struct task_cache);
@@ -157,6 +159,19 @@ static __always_inline struct task_cache *cache_of(struct task_struct *task)
 	if (!cache)
 		count(LOST_TASK_STORAGE);
 	return cache;
+}
+
+/* Tasks that clean segments of F2FS now, at most. */
+u32 cleaners = 0;
+
+static __always_inline bool is_cleaning(struct task_struct *task)
+{
+	struct task_cache *cache;
+
+	if (!cleaners)
+		return false;
+	cache = bpf_task_storage_get(&tasks, task, 0, 0);
+	return cache && cache->cleaning;
 }
 
 /* Call-frame rules, put there by user space for the addresses that are on call paths. */

@@ -8,6 +8,8 @@
  *
  *   on_ext4_write, on_xfs_write
  *                    a write begins: which pages it is about (tags.h)
+ *   on_clean_begin, on_clean_end
+ *                    F2FS moves data of others from a segment, in a thread of its own or in a task that needs room
  *   on_dirty_folio   tags the folio's pages with file and place
  *   on_mark_dirty    follows at once in the same task, with interrupts on: the tags get the context of the task's call path, and a
  *                    file that is new is named with it
@@ -71,7 +73,11 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	t->from = t->end = 0;
 	t->context = 0;
 	t->later = false;
-	if (task->flags & PF_KTHREAD) {
+	if (is_cleaning(task)) {
+		/* It moves pages of others, who stay their writers as far as they are known. */
+		t->later = true;
+		tag_folio(ws);
+	} else if (task->flags & PF_KTHREAD) {
 		/* It makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
 		 * file that nobody else may ever write to: then who wrote the page before has nothing to do with it. */
 		tag_folio(ws);
@@ -124,6 +130,32 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	t->context = context_of_buffer(cache, task, t->from) ?: context_now(ws, cache, task, inode);
 	tag_folio(ws);
 	name_file(ws, inode, file, t->context);
+	return 0;
+}
+
+/* Of the tracepoint f2fs_gc_begin. */
+SEC("raw_tp")
+int on_clean_begin(void *ctx)
+{
+	struct task_cache *cache = cache_of(bpf_get_current_task_btf());
+
+	if (cache && !cache->cleaning) {
+		cache->cleaning = 1;
+		__sync_fetch_and_add(&cleaners, 1);
+	}
+	return 0;
+}
+
+/* Of f2fs_gc_end. */
+SEC("raw_tp")
+int on_clean_end(void *ctx)
+{
+	struct task_cache *cache = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0);
+
+	if (cache && cache->cleaning) {
+		cache->cleaning = 0;
+		__sync_fetch_and_add(&cleaners, -1);
+	}
 	return 0;
 }
 

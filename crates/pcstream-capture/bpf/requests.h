@@ -74,8 +74,8 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	if (!leads_to_target(inode)) {
 		/* F2FS keeps directories and inodes in page caches, too. */
 		type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
-		w->owner.source = type == S_IFDIR ? SOURCE_DIRECTORY : SOURCE_INTERNAL;
 		w->owner.inode = BPF_CORE_READ(inode, i_ino);
+		w->owner.source = w->owner.inode > INTERNAL_INODES && type == S_IFDIR ? SOURCE_DIRECTORY : SOURCE_INTERNAL;
 		return;
 	}
 	w->owner.source = SOURCE_CACHE;

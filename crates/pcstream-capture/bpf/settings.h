@@ -56,10 +56,13 @@ u32 target_dev = 0;
 #define S_IFDIR 0040000
 #define S_IFREG 0100000
 
+/* Inodes 1 and 2 are no files on ext4, XFS and F2FS. F2FS, whose own they are, leaves in their i_mode what was there before. */
+#define INTERNAL_INODES 2
+
 /* Whether an inode is the target's: of a file on it, or, on a device without a file system, the device's own. */
 #define IS_OF_TARGET(inode) \
 	(raw ? (inode)->i_rdev == target_dev && ((inode)->i_mode & S_IFMT) == S_IFBLK \
-	     : (inode)->i_sb->s_dev == target_dev && ((inode)->i_mode & S_IFMT) == S_IFREG)
+	     : (inode)->i_sb->s_dev == target_dev && (inode)->i_ino > INTERNAL_INODES && ((inode)->i_mode & S_IFMT) == S_IFREG)
 
 /* Whether any address is an inode on the target, of a file or not. */
 static __always_inline bool is_on_target(struct inode *inode)
@@ -75,7 +78,8 @@ static __always_inline bool is_on_target(struct inode *inode)
 /* The same as IS_OF_TARGET of any address. */
 static __always_inline bool leads_to_target(struct inode *inode)
 {
-	return is_on_target(inode) && (raw || (LOAD(inode, i_mode) & S_IFMT) == S_IFREG);
+	return is_on_target(inode) &&
+	       (raw || (LOAD(inode, i_ino) > INTERNAL_INODES && (LOAD(inode, i_mode) & S_IFMT) == S_IFREG));
 }
 
 /* The process that records. What it writes is not captured. */

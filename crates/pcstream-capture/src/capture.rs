@@ -62,7 +62,7 @@ pub fn capture(
         let (join, interrupts) = (Rc::clone(&join), &interrupts);
         move |record| join.borrow_mut().take(record, interrupts)
     })?;
-    let unseen = place.fs.and_then(|fs| notes::unseen_writes(session.watch_writes(fs)));
+    let unseen = place.fs.and_then(|fs| notes::unseen_writes(fs, session.watch_writes(fs)));
     session.aim(place.number.kernel_dev_t());
     sync(&place.directory, &interrupts, || drop(reader.drain()))?;
     reader.drain()?;
@@ -118,7 +118,7 @@ fn prepare(
     if matches!(target, Target::Scratch(_)) {
         observer.starting(Stage::Make);
     }
-    let place = Place::make(target, found)?;
+    let place = Place::make(target, found, interrupts)?;
     observer.starting(Stage::Sync);
     sync(&place.directory, interrupts, || ())?;
     Ok(place)

@@ -68,6 +68,8 @@ pub fn examine() -> Vec<Check> {
         program(),
     ];
     checks.extend([scratch_devices(), file_system(FsKind::Ext4), file_system(FsKind::Xfs)]);
+    // Few kernels have it.
+    checks.extend(is_listed(FsKind::F2fs.name()).then(|| file_system(FsKind::F2fs)));
     checks
 }
 
@@ -242,10 +244,15 @@ fn scratch_devices() -> Check {
     }
 }
 
+/// Whether the kernel lists a file system.
+fn is_listed(name: &str) -> bool {
+    std::fs::read_to_string("/proc/filesystems")
+        .is_ok_and(|list| list.lines().any(|line| line.split_whitespace().last() == Some(name)))
+}
+
 fn file_system(fs: FsKind) -> Check {
     let name = fs.name();
-    let supported = std::fs::read_to_string("/proc/filesystems")
-        .is_ok_and(|list| list.lines().any(|line| line.split_whitespace().last() == Some(name)));
+    let supported = is_listed(name);
     let check_name = match fs {
         FsKind::Ext4 => "ext4",
         FsKind::F2fs => "F2FS",

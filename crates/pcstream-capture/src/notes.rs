@@ -1,5 +1,6 @@
 //! What the user should know of a capture besides its results, in sentences.
 
+use pcstream_fs::scratch::FsKind;
 use pcstream_trace::{Context, PAGE_BYTES};
 
 use crate::buffers::Probe;
@@ -139,8 +140,14 @@ pub(crate) fn of_session(
 }
 
 /// Where the beginnings of writes are not seen.
-pub(crate) fn unseen_writes(watched: Result<(), SessionError>) -> Option<String> {
+pub(crate) fn unseen_writes(fs: FsKind, watched: Result<(), SessionError>) -> Option<String> {
     let error = watched.err()?;
+    if fs == FsKind::F2fs {
+        return Some(format!(
+            "data that F2FS moves to clean a segment is credited to who needs room, for the kernel does not say when it \
+             cleans: {error}"
+        ));
+    }
     Some(format!(
         "all pages of a folio of the page cache are credited to who made it dirty first, for the kernel does not say which \
          pages a write is about: {error}"

@@ -186,17 +186,22 @@ impl<'obj> Session<'obj> {
         self.hints_unavailable.as_deref()
     }
 
-    /// Looks at writes to a mounted file system of this kind when they begin: which pages they are about. Only a mounted one has
-    /// its module, and that the tracepoints. Errors: the kernel has none; then all pages of a folio go to who made it dirty.
+    /// Looks at writes to a mounted file system of this kind when they begin: which pages they are about; on F2FS, at its
+    /// cleaning. Only a mounted one has its module, and that the tracepoints. Errors: the kernel has none; then all pages of a folio go to who made it dirty.
     pub fn watch_writes(&mut self, fs: FsKind) -> Result<(), SessionError> {
         let programs = &self.skel.progs;
-        let (program, tracepoints): (_, &[&str]) = match fs {
-            FsKind::Ext4 => (&programs.on_ext4_write, &["ext4_da_write_begin", "ext4_write_begin"]),
-            FsKind::Xfs => (&programs.on_xfs_write, &["xfs_file_buffered_write"]),
-            // What is written to it is in folios of one page.
-            FsKind::F2fs => return Ok(()),
+        let hooks = match fs {
+            FsKind::Ext4 => vec![
+                (&programs.on_ext4_write, "ext4_da_write_begin"),
+                (&programs.on_ext4_write, "ext4_write_begin"),
+            ],
+            FsKind::Xfs => vec![(&programs.on_xfs_write, "xfs_file_buffered_write")],
+            // What is written to it is in folios of one page. But it moves data of others.
+            FsKind::F2fs => {
+                vec![(&programs.on_clean_begin, "f2fs_gc_begin"), (&programs.on_clean_end, "f2fs_gc_end")]
+            }
         };
-        for tracepoint in tracepoints {
+        for (program, tracepoint) in hooks {
             let link = program.attach_raw_tracepoint(tracepoint);
             self.writes.push(link.map_err(|e| bpf_error("attach the hook of writes of", e))?);
         }

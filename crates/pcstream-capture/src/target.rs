@@ -122,10 +122,14 @@ impl Room {
 
 impl Place {
     /// `before`: what [`Target::find`] said.
-    pub(crate) fn make(target: &Target, before: &FoundTarget) -> Result<Place, ScratchError> {
+    pub(crate) fn make(
+        target: &Target,
+        before: &FoundTarget,
+        interrupts: &Interrupts<'_>,
+    ) -> Result<Place, ScratchError> {
         match target {
             Target::Scratch(options) => {
-                let scratch = Scratch::create(options)?;
+                let scratch = Scratch::create_unless(options, &|| interrupts.wishes() > 0)?;
                 let device = scratch.device();
                 Ok(Place {
                     room: Room::of(scratch.mount_point()),

@@ -31,6 +31,8 @@ pub struct Device {
     pub streams_below: Option<DeviceNumber>,
     /// Whether the BPF program can choose the stream of a request.
     pub kernel_can_choose: bool,
+    /// Version of the kernel.
+    pub linux: (u32, u32),
     /// The file system on it that is mounted; `None`: it has none, and a program that owns it writes to it directly.
     pub file_system: Option<FsKind>,
     /// The server of the disk, if it is one that `pcstream serve` made; or why it does not say what it is.
@@ -52,9 +54,11 @@ impl Device {
         self.file_system.is_none()
     }
 
-    /// Whether it is no partition and no volume.
-    pub fn is_whole_disk(&self) -> bool {
-        self.disk.as_ref() == Some(&self.name)
+    /// Whether its file system gives requests streams itself, as F2FS does since Linux 7.2 on a whole disk.
+    pub fn has_streams_of_its_file_system(&self) -> bool {
+        self.file_system == Some(FsKind::F2fs)
+            && self.disk.as_ref() == Some(&self.name)
+            && self.linux >= (7, 2)
     }
 
     /// Why a program that writes to the device itself gets no streams, though its disk has some: the kernel takes them from programs
@@ -82,9 +86,16 @@ impl Device {
             server: None,
             streams_below: below.filter(|below| *below != own).and_then(|below| number_of(&below)),
             kernel_can_choose: can_choose_below(sys),
+            linux: version(&rustix::system::uname().release().to_string_lossy()),
             file_system: None,
         })
     }
+}
+
+/// The first two numbers of a release such as `7.2.12+deb14-amd64`; 0 for what is none.
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// Layers of device-mapper targets and md arrays that are followed.
@@ -166,6 +177,12 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn the_version_of_a_kernel_is_its_first_two_numbers() {
+        let found = ["7.2.12+deb14-amd64", "6.1.0-50-cloud-amd64", "6.18-rc1", "7.3+", ""].map(version);
+        assert_eq!(found, [(7, 2), (6, 1), (6, 18), (7, 3), (0, 0)]);
+    }
 
     #[test]
     fn a_partition_has_the_streams_of_its_disk() {

@@ -44,7 +44,8 @@ impl Joiner {
             self.counts.uncovered_bytes +=
                 (u64::from(pages) * PAGE_BYTES).saturating_sub(record.bytes.into());
         }
-        if op == Op::Write && IoSource(record.owner.source) == IoSource::SOURCE_SWAP {
+        // Direct I/O to a realtime section comes from such memory, too.
+        if op == Op::Write && kind != Kind::Data && IoSource(record.owner.source) == IoSource::SOURCE_SWAP {
             self.counts.swap_pages += u64::from(pages);
         }
         // CPUs take times and places in the buffer independently.

@@ -98,8 +98,7 @@ fn raw_getfsmap(dir: &impl AsFd, device: DeviceNumber) -> Result<Vec<FsRange>, E
             return Ok(ranges);
         }
         let records = &buffer.bytes()[FSMAP_HEAD_BYTES..FSMAP_HEAD_BYTES + entries * FSMAP_RECORD_BYTES];
-        let wanted = by_device.then_some(device);
-        decode_fsmap(records, wanted, &mut ranges)?;
+        decode_fsmap(records, by_device.then_some(device), &mut ranges)?;
         let last = &records[(entries - 1) * FSMAP_RECORD_BYTES..];
         if read_u32(last, 4) & FMR_OF_LAST != 0 {
             return Ok(ranges);
@@ -126,18 +125,31 @@ fn put_highest_key(buffer: &mut Buffer) {
     }
 }
 
-/// Decodes whole `fsmap` records; `device`, if given, selects one device's.
+/// Devices of an XFS whose realtime section is on its data device: then records have these numbers in place of a device's, and
+/// the realtime section begins with a record of all that lies before it (fs/xfs/xfs_fsmap.c).
+const XFS_DATA_DEVICE: u32 = 1;
+const XFS_REALTIME_DEVICE: u32 = 3;
+
+/// Whether a record that begins at byte `start` is of the data device.
+fn is_on(device: Option<DeviceNumber>, number: u32, start: u64) -> bool {
+    match device {
+        Some(device) => device.user_dev_t() == number,
+        None => number == XFS_DATA_DEVICE || number == XFS_REALTIME_DEVICE && start > 0,
+    }
+}
+
+/// Decodes whole `fsmap` records of one device; `None`: they have no numbers of devices.
 fn decode_fsmap(
     bytes: &[u8],
     device: Option<DeviceNumber>,
     ranges: &mut Vec<FsRange>,
 ) -> Result<(), ExtentError> {
     for record in bytes.chunks_exact(FSMAP_RECORD_BYTES) {
-        if device.is_some_and(|d| d.user_dev_t() != read_u32(record, 0)) {
-            continue;
-        }
         let flags = read_u32(record, 4);
         let start = read_u64(record, 8);
+        if !is_on(device, read_u32(record, 0), start) {
+            continue;
+        }
         let length = read_u64(record, 32);
         if length == 0 {
             continue;
@@ -213,6 +225,17 @@ mod tests {
     }
 
     #[test]
+    fn a_realtime_section_on_the_same_device_counts_from_where_it_begins() {
+        let record = |device, start, owner| fsmap_record(device, FMR_OF_SPECIAL_OWNER, start, owner, 4096);
+        // Data section, log on a device of its own, what lies before the realtime section, and that.
+        let records = [record(1, 0, 1), record(2, 4096, 2), record(3, 0, 2), record(3, 8192, 2)].concat();
+        let mut ranges = Vec::new();
+        decode_fsmap(&records, None, &mut ranges).unwrap();
+        let found: Vec<_> = ranges.iter().map(|range| (range.start_page, range.owner)).collect();
+        assert_eq!(found, [(0, Owner::Free), (2, Owner::Unknown)]);
+    }
+
+    #[test]
     fn what_the_kernel_passes_over_is_in_use() {
         let range = |start_page, pages, owner| FsRange { start_page, pages, owner };
         // A group's metadata, blocks of a file that are not reported, free space; then a shared extent.
@@ -232,7 +255,7 @@ mod tests {
 
     #[test]
     fn fsmap_ranges_below_a_page_are_refused_with_their_place() {
-        let bytes = fsmap_record(0, FMR_OF_SPECIAL_OWNER, 1024, 1, 1024);
+        let bytes = fsmap_record(XFS_DATA_DEVICE, FMR_OF_SPECIAL_OWNER, 1024, 1, 1024);
         let error = decode_fsmap(&bytes, None, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, ExtentError::Unaligned { start: 1024, bytes: 1024 }));
     }

@@ -11,9 +11,9 @@
 //! node blocks (inodes and the blocks that lead to data) count as `Inode`. The page cache that a block comes from
 //! says what it is: of directories, or of the node inode.
 //!
-//! Known weaknesses: the kernel makes the whole list of segments at once, some 100 MiB for a drive of 1 TB. Data that is
-//! compressed by the file system, and encrypted data that its cleaner moves, come from no file's page cache and are
-//! `OtherMetadata`. File systems on several devices are refused.
+//! Known weaknesses: the kernel makes the whole list of segments at once, some 100 MiB for a drive of 1 TB. Encrypted data that is
+//! moved to clean a segment comes from no file's page cache and is `OtherMetadata`. File systems on several devices are
+//! refused.
 
 use std::io::BufRead;
 
@@ -30,6 +30,8 @@ const MAGIC: [u8; 4] = [0x10, 0x20, 0xF5, 0xF2];
 const LOG_SEGMENT_BLOCKS: u32 = 9;
 /// Bytes of a segment's map of valid blocks.
 const MAP_BYTES: usize = 64;
+/// Pieces of used and free blocks, as many as of other file systems; they take 384 MiB.
+const MAX_RANGES: usize = 1 << 24;
 /// First of eight names of devices, if there are several.
 const DEVICES_AT: usize = 2201;
 /// The inode whose page cache holds the node blocks; the kernel takes no other number.
@@ -148,6 +150,9 @@ impl Superblock {
             let line = line.map_err(|error| error.to_string())?;
             if !line.starts_with(|first: char| first.is_ascii_digit()) {
                 continue;
+            }
+            if ranges.len() > MAX_RANGES {
+                return Err(format!("it has more than {MAX_RANGES} pieces"));
             }
             let map = valid_blocks(&line, seen).ok_or_else(|| {
                 format!("line {}: expected segment {seen} with {MAP_BYTES} bytes, found {line:.60}", at + 1)

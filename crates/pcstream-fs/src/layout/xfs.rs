@@ -65,6 +65,8 @@ pub struct Superblock {
 pub struct Size {
     /// Blocks on the data device.
     pub data_blocks: u64,
+    /// Blocks of the realtime section.
+    pub realtime_blocks: u64,
     /// Allocation groups.
     pub ag_count: u32,
 }
@@ -81,7 +83,7 @@ impl Size {
         // Eight numbers of 32 bits, of which the fourth is that of the groups; then numbers of 64 bits.
         let groups = words[1].to_ne_bytes();
         let ag_count = u32::from_ne_bytes([groups[4], groups[5], groups[6], groups[7]]);
-        Ok(Size { data_blocks: words[4], ag_count })
+        Ok(Size { data_blocks: words[4], realtime_blocks: words[5], ag_count })
     }
 }
 
@@ -114,8 +116,8 @@ impl Superblock {
     /// With the size that a mounted file system has now. After it has grown, the superblock on the device, and what the kernel keeps of
     /// it for readers of the device, may still say the old one.
     pub fn sized(self, size: Size) -> Result<Superblock, SuperblockError> {
-        let Size { data_blocks, ag_count } = size;
-        let superblock = Superblock { data_blocks, ag_count, ..self };
+        let Size { data_blocks, realtime_blocks, ag_count } = size;
+        let superblock = Superblock { data_blocks, realtime_blocks, ag_count, ..self };
         superblock.check()?;
         Ok(superblock)
     }

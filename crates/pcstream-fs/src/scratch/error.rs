@@ -50,6 +50,12 @@ pub enum ScratchError {
         /// The device.
         device: PathBuf,
     },
+    /// A disk with zones that are written in order. Its requests are of other kinds.
+    #[error("{} has zones that are written in order: such disks cannot be captured", device.display())]
+    Zones {
+        /// The device.
+        device: PathBuf,
+    },
     /// The device could fill the machine's memory.
     #[error(
         "a {backing} device of {} could take {} of memory, {} are available: use a smaller --size, a higher --fill, or --image PATH",

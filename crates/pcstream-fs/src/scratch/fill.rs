@@ -45,12 +45,13 @@ pub struct Filled {
     pub fraction: f64,
 }
 
-/// Allocates files below `mount_point` until `fraction` of the device is in use.
+/// Allocates files below `mount_point` until `fraction` of the device is in use, or it is stopped.
 pub(super) fn fill(
     fs: FsKind,
     mount_point: &Path,
     device: &BlockDevice,
     fraction: f64,
+    stopped: &dyn Fn() -> bool,
 ) -> Result<Filled, ScratchError> {
     let root = File::open(mount_point).doing(|| format!("open {}", mount_point.display()))?;
     let free_wanted = ((1.0 - fraction) * device.bytes as f64) as u64 / PAGE_BYTES * PAGE_BYTES;
@@ -59,7 +60,7 @@ pub(super) fn fill(
     if wanted > 0 {
         let dir = mount_point.join(FILL_DIR);
         DirBuilder::new().mode(0o700).create(&dir).doing(|| format!("make {}", dir.display()))?;
-        while filled.bytes < wanted {
+        while filled.bytes < wanted && !stopped() {
             let bytes = FILE_BYTES.min(wanted - filled.bytes);
             allocate(fs, &dir.join(format!("{:06}", filled.files)), bytes).map_err(|error| {
                 match error.raw_os_error() {

@@ -195,6 +195,14 @@ pub struct Scratch {
 impl Scratch {
     /// Makes, formats, mounts and fills a scratch file system. On error nothing is left.
     pub fn create(options: &ScratchOptions) -> Result<Scratch, ScratchError> {
+        Scratch::create_unless(options, &|| false)
+    }
+
+    /// The same, but filled no further once it is stopped.
+    pub fn create_unless(
+        options: &ScratchOptions,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Scratch, ScratchError> {
         options.check()?;
         let state = State::begin(options.fs, options.size_bytes)?;
         let run = RunDir::create(&options.run_root)?;
@@ -208,12 +216,12 @@ impl Scratch {
             image_lock: None,
             removed: false,
         };
-        scratch.build(options)?;
+        scratch.build(options, stopped)?;
         Ok(scratch)
     }
 
     /// On an error the caller drops the half-made scratch, which removes what there is.
-    fn build(&mut self, options: &ScratchOptions) -> Result<(), ScratchError> {
+    fn build(&mut self, options: &ScratchOptions, stopped: &dyn Fn() -> bool) -> Result<(), ScratchError> {
         self.save()?;
         self.run.make_dir(MOUNT_DIR, 0o755)?;
         // Held until the mount holds the device: a loop device detaches itself when nobody has it open.
@@ -233,7 +241,7 @@ impl Scratch {
             self.device = Some(device);
             return Ok(());
         }
-        self.filled = fill::fill(options.fs, &self.mount_point, &device, options.fill)?;
+        self.filled = fill::fill(options.fs, &self.mount_point, &device, options.fill, stopped)?;
         self.device = Some(device);
         let (uid, gid) = options.owner;
         std::os::unix::fs::chown(&self.mount_point, Some(uid), Some(gid))

@@ -103,6 +103,19 @@ impl BlockDevice {
         let bytes = read_number(&sys.join("size"))? * 512;
         Ok(BlockDevice { path: Path::new("/dev").join(name), number, bytes, start_sector })
     }
+
+    /// The same, unless it has zones that are written in order.
+    pub(super) fn without_zones(self) -> Result<BlockDevice, ScratchError> {
+        let has = has_zones(Path::new(&format!("/sys/dev/block/{}", self.number)));
+        if has { Err(ScratchError::Zones { device: self.path }) } else { Ok(self) }
+    }
+}
+
+/// Whether a device has zones, by its directory in /sys. That of a partition is below that of its disk, which has the queue.
+fn has_zones(sys: &Path) -> bool {
+    let zoned = ["queue/zoned", "../queue/zoned"].map(|name| fs::read_to_string(sys.join(name)));
+    let zoned = zoned.into_iter().flatten().next();
+    zoned.is_some_and(|zoned| !matches!(zoned.trim(), "" | "none"))
 }
 
 /// The mounted ext4, XFS or F2FS that holds a directory.
@@ -155,7 +168,7 @@ impl ExistingFs {
             };
             return Err(ScratchError::SmallBlocks { dir: dir.into(), fs: kind.name(), block_bytes, option });
         }
-        let device = BlockDevice::by_number(mount.device)?;
+        let device = BlockDevice::by_number(mount.device)?.without_zones()?;
         Ok(ExistingFs { fs: kind, mount_point: mount.mount_point.clone(), device, directory: path })
     }
 }
@@ -369,6 +382,19 @@ mod tests {
         90 27 253:3 / /mnt/my\\040disk\\134x rw,noatime - xfs /dev/zram3 rw\n\
         91 27 0:40 / /srv/data rw - tmpfs tmpfs rw\n\
         92 27 253:4 /sub /srv/data rw - xfs /dev/zram4 rw\n";
+
+    #[test]
+    fn a_disk_with_zones_is_known_by_its_queue_and_so_is_its_partition() {
+        let sys = tempfile::tempdir().expect("a directory");
+        fs::create_dir_all(sys.path().join("queue")).expect("made");
+        fs::create_dir_all(sys.path().join("partition")).expect("made");
+        for (zoned, has) in [("none", false), ("host-managed", true), ("host-aware", true), ("", false)] {
+            fs::write(sys.path().join("queue/zoned"), format!("{zoned}\n")).expect("written");
+            let found = [sys.path().to_owned(), sys.path().join("partition")].map(|at| has_zones(&at));
+            assert_eq!(found, [has; 2], "{zoned}");
+        }
+        assert!(!has_zones(Path::new("/nowhere")));
+    }
 
     #[test]
     fn a_path_belongs_to_the_deepest_and_topmost_mount() {

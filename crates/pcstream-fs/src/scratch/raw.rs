@@ -25,7 +25,7 @@ pub fn raw_device(path: &Path) -> Result<Option<BlockDevice>, ScratchError> {
     if mount_of_device(&read_mounts()?, number).is_some() {
         return Ok(None);
     }
-    let device = BlockDevice::by_number(number)?;
+    let device = BlockDevice::by_number(number)?.without_zones()?;
     if device.bytes == 0 { Err(ScratchError::NoMedium { device: device.path }) } else { Ok(Some(device)) }
 }
 

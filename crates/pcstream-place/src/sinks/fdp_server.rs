@@ -63,6 +63,7 @@ mod tests {
             streams_below: None,
             file_system: Some(FsKind::Ext4),
             kernel_can_choose: false,
+            linux: (6, 18),
             server,
         };
         let why = usable(&device(0, Some(served(8)))).expect("it is served");

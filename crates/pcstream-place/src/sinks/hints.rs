@@ -324,6 +324,7 @@ mod tests {
                 write_streams: 0,
                 streams_below: None,
                 kernel_can_choose: false,
+                linux: (6, 18),
                 file_system: Some(FsKind::Ext4),
                 server: None,
                 disk: None,

@@ -2,8 +2,6 @@
 //!
 //! It looks streams up in the table that [`stream_table`] fills.
 
-use pcstream_fs::scratch::FsKind;
-
 use super::stream_table::{self, StreamTableSink, several};
 use crate::device::{Device, LOAD_MODULE, MODULE};
 use crate::sink::{ByRequest, SinkInfo, Usable};
@@ -22,8 +20,8 @@ pub const INFO: SinkInfo = SinkInfo {
 /// Whether the kernel can choose among streams of the device.
 fn usable(device: &Device) -> Usable {
     let (name, streams) = (&device.name, several(device)?);
-    // From Linux 7.2 on; a stream that a file system chose stays.
-    if device.file_system == Some(FsKind::F2fs) && device.is_whole_disk() {
+    // A stream that a file system chose stays.
+    if device.has_streams_of_its_file_system() {
         return Err(format!("F2FS gives the requests to {name} streams itself, by the hints of their files"));
     }
     if !device.kernel_can_choose {
@@ -38,6 +36,7 @@ fn usable(device: &Device) -> Usable {
 mod tests {
     use super::*;
     use pcstream_fs::extents::DeviceNumber;
+    use pcstream_fs::scratch::FsKind;
 
     #[test]
     fn it_takes_streams_and_the_module() {
@@ -47,6 +46,7 @@ mod tests {
             write_streams,
             streams_below: None,
             kernel_can_choose,
+            linux: (6, 18),
             file_system: Some(FsKind::Ext4),
             server: None,
             disk: None,
@@ -57,5 +57,12 @@ mod tests {
         );
         assert!(usable(&device(8, false)).is_err_and(|why| why.contains("modprobe pcstream_bio")));
         assert!(usable(&device(1, true)).is_err_and(|why| why.contains("1 write stream;")));
+        let f2fs = |linux, disk: &str| {
+            let file_system = Some(FsKind::F2fs);
+            usable(&Device { file_system, linux, disk: Some(disk.into()), ..device(8, true) })
+        };
+        assert!(f2fs((7, 2), "nvme0n1").is_err_and(|why| why.contains("F2FS gives the requests")));
+        // Before Linux 7.2, and on a part of a disk, F2FS gives none.
+        assert!(f2fs((7, 1), "nvme0n1").is_ok() && f2fs((7, 2), "nvme0").is_ok());
     }
 }

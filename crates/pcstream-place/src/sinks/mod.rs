@@ -87,7 +87,8 @@ fn best(device: &Device) -> Choice {
     for &sink in REGISTRY {
         match (sink.usable)(device) {
             Ok(why) => {
-                let lacks = (sink.by_request == ByRequest::No).then(|| lacks(device));
+                let none = sink.by_request == ByRequest::No && !device.has_streams_of_its_file_system();
+                let lacks = none.then(|| lacks(device));
                 return Choice { sink, why, against, lacks };
             }
             Err(why) => against.push(format!("not {}: {why}", sink.name)),
@@ -118,6 +119,7 @@ mod tests {
             write_streams: 0,
             streams_below: None,
             kernel_can_choose: false,
+            linux: (6, 18),
             file_system: Some(FsKind::Ext4),
             server: None,
             disk: None,
@@ -170,6 +172,7 @@ mod tests {
         let raw = |write_streams, kernel_can_choose| Device {
             write_streams,
             kernel_can_choose,
+            linux: (6, 18),
             file_system: None,
             ..device()
         };

@@ -293,6 +293,7 @@ mod tests {
             write_streams,
             streams_below: None,
             kernel_can_choose: true,
+            linux: (6, 18),
             file_system: Some(FsKind::Ext4),
             server: None,
             disk: None,

@@ -80,6 +80,7 @@ mod tests {
             streams_below: None,
             file_system: Some(FsKind::Xfs),
             kernel_can_choose: true,
+            linux: (6, 18),
             server: None,
         };
         let mount_point = Path::new("/srv").to_owned();

@@ -123,6 +123,7 @@ mod tests {
                 streams_below: None,
                 file_system: Some(FsKind::Ext4),
                 kernel_can_choose: false,
+                linux: (6, 18),
                 server: None,
             },
         };
