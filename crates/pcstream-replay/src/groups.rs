@@ -48,8 +48,8 @@ impl Groups {
 }
 
 /// Runs groups of the plan's lanes one after another; `pass` runs a part of the plan over the whole trace, and keeps what it
-/// wants of it. The last pass is returned: the replays of others are gone by then. `future` is that of the trace, if it is
-/// known before, and afterwards, if a lane looks ahead.
+/// wants of it. The last pass is returned: the replays of others are gone by then. `future` is that of the trace as
+/// its address space changes it, if it is known before, and afterwards, if a lane looks ahead.
 pub fn run<E>(
     plan: &Plan,
     groups: &Groups,

@@ -30,7 +30,7 @@ const DEFAULT: &str = "time=time,op=op,offset=offset,size=size";
 /// Registry entry.
 pub(super) const FORMAT: Format = Format {
     name: "columns",
-    about: "any table: --columns says which column is the time, operation, offset and size",
+    about: "any table: --columns says which column is the time, operation, offset, size, context, file or hint",
     volume: Some("column chosen with volume="),
     options: &[FormatOption {
         name: "columns",

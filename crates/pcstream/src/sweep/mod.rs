@@ -18,7 +18,7 @@ use anyhow::{Context as _, anyhow};
 use pcstream_replay::{Pass, Plan, groups};
 use pcstream_report::geometry;
 use pcstream_report::human::counted;
-use pcstream_ssd::Geometry;
+use pcstream_ssd::{DeviceSettings, Geometry};
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::{FitArgs, SchemeOptions, SweepArgs};
@@ -95,20 +95,23 @@ fn dropped(sheet: &Sheet) -> usize {
 
 /// Says that too little was written, if it is too little for all devices.
 fn remark_size(grid: &Grid, fitting: &mut Fitting) -> Result<(), Failure> {
-    let first = |space: &Space| {
-        let run = grid.runs.iter().find(|run| run.at.ground == space.ground);
-        &run.expect("a space is that of a run").lane.device
+    let flash =
+        |device: &DeviceSettings| Geometry::new(device).map_or(0, |geometry| geometry.physical_pages());
+    let smallest = |space: &Space| {
+        let runs = grid.runs.iter().filter(|run| run.at.ground == space.ground);
+        let devices = runs.map(|run| &run.lane.device);
+        devices.min_by_key(|device| flash(device)).expect("a space is that of a run")
     };
-    let flash = |space: &Space| Geometry::new(first(space)).map_or(0, |geometry| geometry.physical_pages());
     let fullest = grid.spaces.iter().max_by_key(|space| {
-        (i128::from(space.pages()) - i128::from(flash(space)), !space.ground.space.no_discard)
+        (i128::from(space.pages()) - i128::from(flash(smallest(space))), !space.ground.space.no_discard)
     });
     let Some(fullest) = fullest else { return Ok(()) };
     fitting.fit.change_device(fullest.ground.space, fullest.ground.capacity)?;
-    // Of several packed devices the rows say how full each is.
+    // Of several packed devices the rows say how large and how full each is.
+    let packed = |space: &Space| (space.ground.space.pack, space.ground.capacity);
     let pack = fullest.ground.space.pack;
-    if pack.is_none() || grid.spaces.iter().all(|space| space.ground.space.pack == pack) {
-        fitting.remark_size(first(fullest), &fullest.prefill);
+    if pack.is_none() || grid.spaces.iter().all(|space| packed(space) == packed(fullest)) {
+        fitting.remark_size(smallest(fullest), &fullest.prefill);
     }
     Ok(())
 }
@@ -126,7 +129,10 @@ fn remark_grid(grid: &Grid, ui: Ui) {
     }
     grid.left_out.iter().take(NAMED).for_each(|point| ui.remark(&format!("left out: {point}")));
     if grid.left_out.len() > NAMED {
-        ui.remark(&format!("left out: {} more devices that cannot be", grid.left_out.len() - NAMED));
+        ui.remark(&format!(
+            "left out: {} more points with devices that cannot be",
+            grid.left_out.len() - NAMED
+        ));
     }
 }
 
@@ -161,12 +167,19 @@ impl Sweep<'_> {
         let open = self.grid.runs.iter().filter(|run| self.journal.done(&run.key).is_none()).count();
         if let Some(path) = self.journal.path().filter(|_| open < self.grid.runs.len()) {
             let done = self.grid.runs.len() - open;
-            self.ui.remark(&format!("{done} runs were finished before ({})", path.display()));
+            self.ui.remark(&format!("finished before: {} ({})", counted(done as u64, "run"), path.display()));
         }
         // A run is all events of the trace in one lane.
         let bar = self.ui.progress("sweeping", "events", self.reader.meta().totals.events * open as u64);
         let (grid, mut future, mut remarks) = (self.grid, None, BTreeSet::new());
-        for space in &grid.spaces {
+        // When a page dies depends on discards, so that those with and those without have a future of their own.
+        let mut spaces: Vec<&Space> = grid.spaces.iter().collect();
+        spaces.sort_by_key(|space| space.ground.space.no_discard);
+        let mut no_discard = false;
+        for space in spaces {
+            if std::mem::replace(&mut no_discard, space.ground.space.no_discard) != no_discard {
+                future = None;
+            }
             let open = |run: &&Run| run.at.ground == space.ground && self.journal.done(&run.key).is_none();
             let runs: Vec<&Run> = grid.runs.iter().filter(open).collect();
             if runs.is_empty() {
