@@ -521,7 +521,7 @@ fn doctor_of_a_path() {
     let said = doctor(Path::new(bare.device()));
     assert!(said.contains("no mounted file system") && said.contains("sink none, streams S0 to"), "{said}");
     assert!(said.contains("-> not hints: loop"), "{said}");
-    expect(pcstream().args(["doctor", "/proc"]), 1, &["/proc", "only ext4 and xfs"]);
+    expect(pcstream().args(["doctor", "/proc"]), 1, &["/proc", "only ext4, xfs and f2fs"]);
     let refused = expect(pcstream().args(["doctor", "/dev/null"]), 1, &[]);
     assert_eq!(text(&refused.stderr), "error: /dev/null: expected a directory or a block device\n");
 }
