@@ -22,10 +22,10 @@ use pcstream_trace::ids::{Lba, PAGE_BYTES};
 
 use super::{ReadAt, StaticRange, SuperblockError, read_bytes};
 use crate::extents::{FsRange, Owner};
+use crate::scratch::F2FS_MAGIC;
 
 const SUPERBLOCK_AT: u64 = 1024;
 const SUPERBLOCK_BYTES: usize = 2304;
-const MAGIC: [u8; 4] = [0x10, 0x20, 0xF5, 0xF2];
 /// The kernel takes segments of 2^9 blocks only.
 const LOG_SEGMENT_BLOCKS: u32 = 9;
 /// Bytes of a segment's map of valid blocks.
@@ -67,7 +67,7 @@ impl Superblock {
     }
 
     fn parse(bytes: &[u8; SUPERBLOCK_BYTES]) -> Result<Superblock, SuperblockError> {
-        if bytes[..4] != MAGIC {
+        if bytes[..4] != F2FS_MAGIC {
             return Err(SuperblockError::Magic { found: bytes[..4].to_vec(), expected: "10 20 f5 f2" });
         }
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -207,7 +207,7 @@ mod tests {
     /// A superblock of `mkfs.f2fs` for a device of 64 MiB: areas at blocks 512, 1536, 2560, 3584 and 4096, 24 segments behind.
     fn superblock() -> [u8; SUPERBLOCK_BYTES] {
         let mut bytes = [0; SUPERBLOCK_BYTES];
-        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[..4].copy_from_slice(&F2FS_MAGIC);
         let words = [(16, 12), (20, 9), (36, 16384), (68, 24), (76, 512), (80, 1536), (84, 2560), (88, 3584)];
         for (at, value) in words.into_iter().chain([(92, 4096)]) {
             bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));

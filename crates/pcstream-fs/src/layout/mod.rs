@@ -229,7 +229,11 @@ impl Layout {
             .map_err(|error| LayoutError::Read { path: dir.into(), source: error.into() })?;
         let device = &existing.device;
         let node = open(&device.path)?;
-        let map = settled_map(fs, dir, &root, device, &node)?;
+        let map = match fs {
+            FsKind::Ext4 | FsKind::Xfs => settled_map(&root, device)
+                .map_err(|source| LayoutError::Extents { dir: dir.into(), source })?,
+            FsKind::F2fs => f2fs_map(device, &node)?,
+        };
         let fixed = fixed_places(fs, &root, &map, &|at, bytes| node.read_exact_at(bytes, at))
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
         let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages))
@@ -322,22 +326,10 @@ impl Layout {
 /// callback of the journal's commit, which a sync does not wait for, and XFS frees the blocks of deleted files
 /// in the background. On a file system that others write to it never settles; the last answer is then as good
 /// as any.
-///
-/// F2FS has its own list at once.
-fn settled_map(
-    fs: FsKind,
-    dir: &Path,
-    root: &File,
-    device: &BlockDevice,
-    node: &File,
-) -> Result<Vec<FsRange>, LayoutError> {
-    let read = || match fs {
-        FsKind::Ext4 | FsKind::Xfs => extents::getfsmap(root, device.number, device.bytes / PAGE_BYTES)
-            .map_err(|source| LayoutError::Extents { dir: dir.into(), source }),
-        FsKind::F2fs => f2fs_map(device, node),
-    };
+fn settled_map(root: &File, device: &BlockDevice) -> Result<Vec<FsRange>, ExtentError> {
+    let read = || extents::getfsmap(root, device.number, device.bytes / PAGE_BYTES);
     let mut map = read()?;
-    for _ in 0..if fs == FsKind::F2fs { 0 } else { SETTLE_ATTEMPTS } {
+    for _ in 0..SETTLE_ATTEMPTS {
         thread::sleep(SETTLE_PAUSE);
         let next = read()?;
         if next == map {

@@ -14,6 +14,8 @@ use rustix::mount::MountFlags;
 use super::error::{Context, ScratchError};
 use super::mounts::FsKind;
 
+/// What the superblock of F2FS begins with.
+pub const F2FS_MAGIC: [u8; 4] = [0x10, 0x20, 0xF5, 0xF2];
 /// Label of every scratch file system, the mark of an image that may be used again.
 pub(super) const FS_LABEL: &str = "pcstream";
 /// Where programs are looked for: the caller's PATH is not to be trusted by root.
@@ -239,7 +241,7 @@ impl Identity {
             let uuid = uuid_text(&head[EXT4 + 0x68..EXT4 + 0x78]);
             return Identity::FileSystem { fs: FsKind::Ext4, label: text(EXT4 + 0x78, 16), uuid };
         }
-        if head[F2FS..F2FS + 4] == [0x10, 0x20, 0xF5, 0xF2] {
+        if head[F2FS..F2FS + 4] == F2FS_MAGIC {
             let name = head[F2FS + 124..].chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
             let name: Vec<u16> = name.take(512).take_while(|&letter| letter != 0).collect();
             let uuid = uuid_text(&head[F2FS + 108..F2FS + 124]);

@@ -36,7 +36,7 @@ use pcstream_trace::ids::PAGE_BYTES;
 pub use cleanup::{CleanReport, Found, Problem, Removal, StaleRun, clean_stale, find_stale};
 pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
-pub use format::{FsCheck, Journal, check_fs, find_mkfs};
+pub use format::{F2FS_MAGIC, FsCheck, Journal, check_fs, find_mkfs};
 pub use mounts::{
     BlockDevice, ExistingFs, FsKind, directory_on, is_mounted_with, is_released, is_working, users_of,
 };

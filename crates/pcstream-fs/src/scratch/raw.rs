@@ -11,6 +11,7 @@ use std::path::Path;
 use pcstream_system::shell;
 
 use super::error::ScratchError;
+use super::format::F2FS_MAGIC;
 use super::mounts::{BlockDevice, mount_of_device, namespaces_with, read_mounts};
 use super::resource::MountUser;
 use crate::extents::DeviceNumber;
@@ -32,7 +33,7 @@ pub fn raw_device(path: &Path) -> Result<Option<BlockDevice>, ScratchError> {
 /// File systems by their magic number: name, where it lies on the device in bytes, and the number.
 const MAGIC: [(&str, u64, &[u8]); 4] = [
     ("XFS", 0, b"XFSB"),
-    ("F2FS", 1024, &[0x10, 0x20, 0xF5, 0xF2]),
+    ("F2FS", 1024, &F2FS_MAGIC),
     ("ext4", 1080, &[0x53, 0xEF]),
     ("Btrfs", 0x1_0040, b"_BHRfS_M"),
 ];
