@@ -110,9 +110,12 @@ sbom:
 	mkdir -p target
 	scripts/sbom > target/pcstream.spdx.json
 
-# The documentation as a web site in target/site/html, if mdbook is installed.
+# The documentation as a web site in target/site/html. Where mdbook is not installed, it is built into target/, in two minutes.
+MDBOOK = $(abspath $(or $(CARGO_TARGET_DIR),target))/mdbook
 site:
-	scripts/site target/site
+	command -v mdbook >/dev/null || [ -x $(MDBOOK)/bin/mdbook ] || \
+		cargo install --quiet --locked --no-default-features --version 0.4.40 --root $(MDBOOK) mdbook
+	PATH="$$PATH:$(MDBOOK)/bin" scripts/site target/site
 
 # Writes its results to bench/results/.
 bench:
