@@ -373,7 +373,7 @@ mod tests {
 
     /// As of `run` without -o.
     #[test]
-    fn a_trace_that_is_not_kept_has_to_be_kept_first() {
+    fn a_run_is_packed_and_a_trace_that_is_kept_is_simulated_again() {
         let device =
             DeviceSettings { logical_pages: 4096, superblock_pages: 16, ..DeviceSettings::default() };
         let lane = LaneSpec::new(Arc::new(configure("baseline").unwrap()), device);
@@ -385,7 +385,7 @@ mod tests {
             let about = About { trace, ..About::default() };
             Verdict::of(&Simulation::new(about, &replay)).sentences.join(" ")
         };
-        assert!(said("").contains("or keep the trace (-o), and simulate what was written"), "{}", said(""));
+        assert!(said("").contains("or run it with --pack 0.9, as if"), "{}", said(""));
         let kept = said("t.pctrace");
         assert!(
             kept.contains("of a drive: `pcstream simulate TRACE --pack 0.9`.") && !kept.contains("-o"),

@@ -14,6 +14,11 @@
 use crate::background::Watermarks;
 use crate::settings::{DeviceSettings, GcDestination, Spare};
 
+/// Pages of 4 KiB, as people say it.
+fn in_tib(pages: u64) -> String {
+    format!("{:.1} TiB", pages as f64 / (1u64 << 28) as f64)
+}
+
 /// What helps beside spare area; nothing where it is as small as it can be.
 fn what_else(streams: u8, superblock_pages: u32) -> String {
     let streams = (streams > 1).then_some("fewer --streams, ");
@@ -70,8 +75,9 @@ pub enum GeometryError {
     OutOfMemory(#[from] crate::memory::OutOfMemory),
     /// More pages than 32-bit physical addresses reach.
     #[error(
-        "{physical_pages} physical pages in superblocks of {superblock_pages} are more than the model addresses \
-         ({max_superblocks} superblocks of that size): use a smaller device{}",
+        "{} of flash in superblocks of {superblock_pages} pages are more than the {} that the model addresses: use a smaller \
+         device{}",
+        in_tib(*physical_pages), in_tib(max_superblocks * u64::from(*superblock_pages)),
         if superblock_pages.is_power_of_two() { "" } else { ", or --superblock-pages with a power of two" }
     )]
     TooLarge {

@@ -32,8 +32,8 @@ pub fn settings_of(
         table_bytes: options.table_bytes,
         load_table: options.load_table.as_deref().map(table).transpose()?,
         prefill: measure.prefill.share(),
-        pack: fit.pack,
-        pack_live: fit.pack_live,
+        pack: fit.packed.pack,
+        pack_live: fit.packed.pack_live,
         fill: fit.fill,
         no_discard: fit.no_discard,
     })

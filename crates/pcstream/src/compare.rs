@@ -79,7 +79,8 @@ fn each_once(paths: &[String]) -> Result<(), Failure> {
 /// Logical pages that the largest of all packed traces needs; 0 if none is packed, or the size is given.
 fn largest(args: &CompareArgs, runs: &[Vec<String>], ui: Ui) -> Result<u64, Failure> {
     let mut largest = 0;
-    if args.fit.pack().is_some() && Template::load(&args.simulation.device)?.capacity_pages().is_none() {
+    if args.fit.packed.pack().is_some() && Template::load(&args.simulation.device)?.capacity_pages().is_none()
+    {
         for path in runs.iter().flatten() {
             let reader = simulate::read(Path::new(path))?;
             let fitting = Fitting::new(&reader, &args.fit, None, Interrupt::watch()?, ui)?;

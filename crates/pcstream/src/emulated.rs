@@ -232,7 +232,7 @@ impl Live<'_> {
         };
         let on = Some(LiveDevice { device, scratch: self.scratch(&process, kept) });
         let args = self.args;
-        let simulation = LiveSimulation::new(&args.simulation, self.template, args.memory, self.ui)?;
+        let simulation = LiveSimulation::new(&args.simulation, self.template, args.fit(), self.ui)?;
         let captured = {
             let _standing = Standing::say(&process, self.ui);
             recorded(args, simulation, place, on, stop, self.ui)

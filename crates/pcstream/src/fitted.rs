@@ -13,7 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::passes;
 use crate::ui::Ui;
 #[cfg(feature = "capture")]
-pub use memory::not_enough_to_begin;
+pub use memory::{not_enough_to_begin, packs};
 
 /// A trace as the simulation sees it.
 pub struct Fitting<'a> {
@@ -72,7 +72,8 @@ impl<'a> Fitting<'a> {
         interrupt: Interrupt,
         ui: Ui,
     ) -> Result<Fitting<'a>, Failure> {
-        let settings = SpaceSettings { pack: args.pack(), fill: args.fill, no_discard: args.no_discard };
+        let settings =
+            SpaceSettings { pack: args.packed.pack(), fill: args.fill, no_discard: args.no_discard };
         let mut fit = Fit::new(Program { reader, ui, interrupt }, settings, capacity)?;
         fit.grow(args.least_pages)?;
         Ok(Fitting { fit, memory: args.memory, said_damage: false })

@@ -1,4 +1,5 @@
-//! The schemes of `run`: while the program runs if their tables fit into memory, otherwise over the recording.
+//! The schemes of `run`: while the program runs if the device is known and their tables fit into memory, otherwise over
+//! the recording.
 //!
 //! Units: bytes of memory. Invariant: results are the same either way, and those of a later `simulate`.
 //!
@@ -18,11 +19,11 @@ use crate::args::{FitArgs, SimulationArgs};
 use crate::device::Template;
 use crate::device_process::OnDevice;
 use crate::failure::Failure;
-use crate::fitted::{self, Fitting};
+use crate::fitted;
 use crate::interrupt::Interrupt;
 use crate::passes;
 use crate::schemes;
-use crate::simulate::Planned;
+use crate::simulate::{self, Planned};
 use crate::ui::Ui;
 
 /// Schemes that wait for a capture, which knows the device.
@@ -30,20 +31,20 @@ pub struct LiveSimulation<'a> {
     args: &'a SimulationArgs,
     schemes: Vec<Arc<dyn SchemeFactory>>,
     template: &'a Template<'a>,
+    /// Whether the device is packed, which takes the whole recording.
+    fit: FitArgs,
     /// Bytes that may be taken.
     available: u64,
     /// A device that carries the data, and does what one of the schemes says.
     device: Option<OnDevice>,
     ui: Ui,
+    /// None: the schemes run over the recording.
     running: Option<Running>,
-    /// The traced device is larger than it was as the schemes began.
-    grown: bool,
 }
 
 struct Running {
     planned: Planned,
-    /// None: the schemes run over the recording.
-    live: Option<LiveReplay>,
+    live: LiveReplay,
 }
 
 /// What came of it.
@@ -59,26 +60,17 @@ pub struct Simulated {
 }
 
 impl<'a> LiveSimulation<'a> {
-    /// Of the schemes and devices of `args`, in at most `memory` bytes, or else three quarters of what is free now.
+    /// Of the schemes and devices of `args`, in at most the memory of `fit`, or else three quarters of what is free now.
     pub fn new(
         args: &'a SimulationArgs,
         template: &'a Template<'a>,
-        memory: Option<u64>,
+        fit: FitArgs,
         ui: Ui,
     ) -> Result<LiveSimulation<'a>, Failure> {
-        let available = pcstream_system::memory::allowed(memory);
+        let available = pcstream_system::memory::allowed(fit.memory);
         // Before signals are caught: a rules file may be a pipe that nobody writes to.
         let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
-        Ok(LiveSimulation {
-            args,
-            schemes,
-            template,
-            available,
-            device: None,
-            ui,
-            running: None,
-            grown: false,
-        })
+        Ok(LiveSimulation { args, schemes, template, fit, available, device: None, ui, running: None })
     }
 
     /// The same with a single lane, beside a device.
@@ -88,18 +80,23 @@ impl<'a> LiveSimulation<'a> {
 
     /// Before the command starts. Refuses what would not fit into memory even if the command wrote nothing.
     pub fn start(&mut self, meta: &Meta) -> Result<(), Failure> {
-        let mut planned = Planned::of(self.args, &self.schemes, self.template, meta, None)?;
+        if self.fit.packed.pack().is_some() {
+            return Ok(());
+        }
+        let planned = Planned::of(self.args, &self.schemes, self.template, meta, None);
+        let mut planned = planned.map_err(fitted::packs)?;
         if let Some(device) = &self.device {
             device.begin(&mut planned.plan)?;
         }
         let lanes = &planned.plan.lanes;
-        if let Some(first) = planned.shrunk_from {
-            self.ui.remark(&geometry::smaller_superblocks(first, lanes[0].device.superblock_pages));
-        }
         let whole = Footprint::new(lanes, 0, None).map_err(passes::refused)?;
         // A device waits for its streams, so its scheme has to run now; whether that fits has been checked.
-        let live = if self.device.is_some() || whole.total() <= self.available {
-            Some(LiveReplay::start(planned.plan.clone()).map_err(passes::refused)?)
+        if self.device.is_some() || whole.total() <= self.available {
+            if let Some(first) = planned.shrunk_from {
+                self.ui.remark(&geometry::smaller_superblocks(first, lanes[0].device.superblock_pages));
+            }
+            let live = LiveReplay::start(planned.plan.clone()).map_err(passes::refused)?;
+            self.running = Some(Running { planned, live });
         } else {
             let nothing_written = Touched::new(&AddressSet::default(), &planned.plan.prefill, 0);
             let least = Footprint::new(lanes, 0, Some(&nothing_written)).map_err(passes::refused)?;
@@ -110,48 +107,41 @@ impl<'a> LiveSimulation<'a> {
                 bytes(whole.total()),
                 bytes(self.available),
             ));
-            None
-        };
-        self.running = Some(Running { planned, live });
+        }
         Ok(())
     }
 
     /// The traced device is larger from now on. Returns what that means for the results.
     pub fn device_grew(&mut self) -> &'static str {
-        self.grown = true;
-        if let Some(running) = &mut self.running {
-            running.live = None;
-        }
+        self.running = None;
         "the schemes run over the recording, on a device of the new size"
     }
 
     /// The next events.
     pub fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
-        let live = self.running.as_mut().and_then(|running| running.live.as_mut());
-        live.map_or(Ok(()), |live| live.feed(batch))
+        self.running.as_mut().map_or(Ok(()), |running| running.live.feed(batch))
     }
 
     /// After the recording, which `reader` reads. A signal that `interrupt` notes ends it.
     pub fn finish(self, reader: &TraceReader, interrupt: Interrupt) -> Result<Simulated, Failure> {
-        let Running { mut planned, live } = self.running.expect("the capture began");
-        if self.grown {
-            planned = Planned::of(self.args, &self.schemes, self.template, reader.meta(), None)?;
+        if let Some(Running { planned, live }) = self.running {
+            let host_pages = reader.meta().totals.host_pages;
+            let whole = Footprint::new(&planned.plan.lanes, host_pages, None).map_err(passes::refused)?;
+            // Schemes that look ahead take memory for each page written, which was not known before.
+            if whole.total() <= self.available {
+                let batches = || reader.batches().take_while(|_| !interrupt.came());
+                let finished = live.finish(batches, passes::progress(reader, self.ui));
+                interrupt.check()?;
+                let LiveResults { replay, results, damage } =
+                    finished.map_err(|error| passes::failure(error, reader))?;
+                passes::remark_damage(damage.as_deref(), self.ui);
+                return Ok(Simulated { planned, replay, results, damage });
+            }
         }
-        let host_pages = reader.meta().totals.host_pages;
-        let whole = Footprint::new(&planned.plan.lanes, host_pages, None).map_err(passes::refused)?;
-        // Schemes that look ahead take memory for each page written, which was not known before.
-        if let Some(live) = live.filter(|_| whole.total() <= self.available) {
-            let batches = || reader.batches().take_while(|_| !interrupt.came());
-            let finished = live.finish(batches, passes::progress(reader, self.ui));
-            interrupt.check()?;
-            let LiveResults { replay, results, damage } =
-                finished.map_err(|error| passes::failure(error, reader))?;
-            passes::remark_damage(damage.as_deref(), self.ui);
-            return Ok(Simulated { planned, replay, results, damage });
-        }
-        let fit = FitArgs { memory: Some(self.available), ..FitArgs::default() };
-        let mut fitting = Fitting::new(reader, &fit, self.template.capacity_pages(), interrupt, self.ui)?;
-        fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
+        let fit = FitArgs { memory: Some(self.available), ..self.fit };
+        let (template, schemes) = (self.template, &self.schemes);
+        let (mut fitting, planned) =
+            simulate::fit_schemes(template, self.args, schemes, &fit, reader, interrupt, self.ui)?;
         let Fitted { results, replay, damage, .. } = fitting.run(&planned.plan)?;
         Ok(Simulated { planned, replay, results, damage })
     }

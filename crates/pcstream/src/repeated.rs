@@ -81,7 +81,7 @@ fn one(
     done: &mut Runs,
     ui: Ui,
 ) -> Result<(), Failure> {
-    let simulation = LiveSimulation::new(&args.simulation, template, args.memory, ui)?;
+    let simulation = LiveSimulation::new(&args.simulation, template, args.fit(), ui)?;
     let recorded = recorded(args, simulation, TracePlace::new(trace)?, None, stop, ui)?;
     let ran = recorded.simulated(ui)?;
     let simulation = ran.simulation();

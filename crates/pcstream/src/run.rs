@@ -29,7 +29,7 @@ pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
     all_different(&outputs)?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;
-    let simulation = LiveSimulation::new(&args.simulation, &template, args.memory, ui)?;
+    let simulation = LiveSimulation::new(&args.simulation, &template, args.fit(), ui)?;
     // Until the recording is not needed any more: what ends the program at once leaves it behind.
     let stop = StopSignals::catch()?;
     let place = TracePlace::new(args.output.as_deref())?;
@@ -111,7 +111,7 @@ impl RecordedRun<'_> {
         let TracePlace { path, temporary } = self.place;
         let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
         let simulated = match (self.simulation.finish(&reader, self.interrupt), &temporary) {
-            (Err(failure @ Failure::Failed(_)), Some(_)) => {
+            (Err(failure @ (Failure::Failed(_) | Failure::WrongArguments(_))), Some(_)) => {
                 let trace = |kept: &Path| kept.join(RECORDING).display().to_string();
                 ui.remark(&match temporary.expect("it is there").keep() {
                     Ok(kept) => format!("the recording is kept: {}", trace(&kept)),

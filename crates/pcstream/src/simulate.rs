@@ -133,8 +133,21 @@ pub fn fit_on<'a>(
     device_pages(reader.meta())?;
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
-    let fitting = Fitting::new(reader, fit, template.capacity_pages(), Interrupt::watch()?, ui)?;
-    let planned = Planned::of(args, &schemes, template, reader.meta(), fitting.fit.space());
+    fit_schemes(template, args, &schemes, fit, reader, Interrupt::watch()?, ui)
+}
+
+/// The same with schemes made before. A signal that `interrupt` notes ends the work.
+pub fn fit_schemes<'a>(
+    template: &Template<'_>,
+    args: &SimulationArgs,
+    schemes: &[Arc<dyn SchemeFactory>],
+    fit: &FitArgs,
+    reader: &'a TraceReader,
+    interrupt: Interrupt,
+    ui: Ui,
+) -> Result<(Fitting<'a>, Planned), Failure> {
+    let fitting = Fitting::new(reader, fit, template.capacity_pages(), interrupt, ui)?;
+    let planned = Planned::of(args, schemes, template, reader.meta(), fitting.fit.space());
     let mut planned = planned.map_err(|failure| fitting.refused(failure))?;
     let device = &planned.plan.lanes[0].device;
     if let Some(first) = planned.shrunk_from {

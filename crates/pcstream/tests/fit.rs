@@ -118,7 +118,10 @@ fn a_disk_too_large_for_the_model_can_be_packed() {
     let trace = trace(dir.path(), 40 * TB, 2_000, 2);
     let (csv, html) = (dir.path().join("s.csv"), dir.path().join("r.html"));
     let (csv, html) = (csv.to_str().unwrap(), html.to_str().unwrap());
-    let remedy = ["more than the model addresses", "use a smaller device, or --pack 0.9 for a device that"];
+    let remedy = [
+        "more than the 16.0 TiB that the model addresses",
+        "use a smaller device, or --pack 0.9 for a device that",
+    ];
     refuses(2, &["simulate", &trace], &remedy);
     refuses(2, &["advise", &trace], &remedy);
     refuses(2, &["report", &trace, "-o", html], &remedy);

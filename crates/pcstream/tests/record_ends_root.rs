@@ -24,6 +24,7 @@ use common::{PATIENCE, wait_for, wait_for_child};
 use disk::{Disk, text};
 use pcstream_trace::TraceReader;
 use program::{Run, Writer};
+use serde_json::Value;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         common::test("commands_are_asked_to_end_after_a_duration", &needs, asked_to_end),
         common::test("record_keeps_a_burst_before_a_long_silence", &needs, burst),
         common::test("run_simulates_a_device_that_grew", &xfs, larger_run),
+        common::test("run_packs_a_device_too_large_for_the_model", &[common::loop_devices], packed_run),
     ])
 }
 
@@ -345,12 +347,35 @@ fn larger_run() {
     assert_grew(&output, said, &trace, 1 << 18, 320 << 8);
     let simulate = ["simulate", text(&trace), "--json", text(&later)];
     assert_said(&pcstream(&[&simulate[..], &schemes].concat()), 0, &[]);
-    let results = |path: &Path| {
-        let text = fs::read(path).expect("results");
-        serde_json::from_slice::<serde_json::Value>(&text).expect("JSON")["results"].clone()
-    };
     assert_eq!(results(&live), results(&later));
     assert!(results(&live).is_array());
+}
+
+fn results(path: &Path) -> Value {
+    let text = fs::read(path).expect("results");
+    serde_json::from_slice::<Value>(&text).expect("JSON")["results"].clone()
+}
+
+/// 15.5 TiB, and the spare area of its flash: refused before the command starts. Packed, results are those of `simulate`.
+fn packed_run() {
+    let (disk, dir) = (Disk::unformatted(31 << 19), TempDir::new().expect("a directory"));
+    let [trace, live, later] = ["t.pctrace", "live", "later"].map(|name| dir.path().join(name));
+    let write =
+        |seek: u32| format!("dd if=/dev/zero of={} bs=1M count=2 seek={seek} conv=fsync; ", disk.device());
+    let script: String = [0, 9_000_000, 0, 9_000_000, 0].map(write).concat();
+    let run = |flags: &[&str]| {
+        pcstream(&[&["run", "--on", disk.device()], flags, &["--", "sh", "-c", &script]].concat())
+    };
+    let refused = run(&[]);
+    assert_said(&refused, 2, &["17.7 TiB of flash", "16.0 TiB that the model addresses", "or --pack 0.9"]);
+    assert!(!String::from_utf8_lossy(&refused.stderr).contains("records"), "the command ran");
+    let packed = ["--scheme", "baseline,pcstream,oracle", "--pack", "0.9", "--superblock-pages", "4"];
+    let keep = ["-o", text(&trace), "--json", text(&live)];
+    assert_said(&run(&[&packed[..], &keep].concat()), 0, &["simulated as if 90.0 % full: 4.00 MiB"]);
+    let simulate = ["simulate", text(&trace), "--json", text(&later)];
+    assert_said(&pcstream(&[&simulate[..], &packed].concat()), 0, &[]);
+    assert_eq!(results(&live), results(&later));
+    assert!(results(&live)[0]["erases"].as_u64().is_some_and(|pages| pages > 0), "the device had no work");
 }
 
 /// As `pg_ctl start` does.

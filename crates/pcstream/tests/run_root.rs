@@ -118,7 +118,11 @@ fn bounded_memory() {
     };
     let begun = at("begun");
     let touch = format!("touch {}", begun.display());
-    expect(&mut run("1M", &touch), 1, &["the simulation needs at least", "1.00 MiB are allowed", "--memory"]);
+    expect(
+        &mut run("1M", &touch),
+        1,
+        &["the simulation needs at least", "1.00 MiB are allowed", "--memory", "--pack 0.9"],
+    );
     assert!(!begun.exists() && !at("t.pctrace").exists(), "nothing has begun");
     let said = ["130 MiB are allowed (--memory)", "after the recording", "passes"];
     expect(&mut run("130M", CHURN), 0, &said);

@@ -382,12 +382,10 @@ fn nothing_yet(now: &LaneResult, trace: Trace) -> String {
         _ => "the flash was not written once, so what was there before may be all that was erased",
     };
     let left = bytes(left.max(geometry.physical_pages().saturating_sub(now.host_pages())) * PAGE_BYTES);
-    const PACKED: &str =
-        "simulate what was written as if it filled 90 % of a drive: `pcstream simulate TRACE --pack 0.9`";
     let instead = match (now.host_pages() < geometry.logical_pages() / 2, trace) {
         (_, Trace::Packed) => "or let it fill more of the drive (a larger --pack or --pack-live), or give that less --spare-factor".to_owned(),
-        (true, Trace::Kept) => format!("or {PACKED}"),
-        (true, Trace::NotKept) => format!("or keep the trace (-o), and {PACKED}"),
+        (true, Trace::Kept) => "or simulate what was written as if it filled 90 % of a drive: `pcstream simulate TRACE --pack 0.9`".to_owned(),
+        (true, Trace::NotKept) => "or run it with --pack 0.9, as if what is written filled 90 % of a drive".to_owned(),
         _ if now.prefill_pages >= geometry.logical_pages() => {
             "or give the drive less --spare-factor".to_owned()
         }

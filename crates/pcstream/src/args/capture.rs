@@ -12,7 +12,9 @@ use pcstream_trace::Unwind;
 
 use super::attach::RecordedArgs;
 use super::emulated::EmulatedArgs;
-use super::simulation::SimulationArgs;
+#[cfg(feature = "capture")]
+use super::simulation::FitArgs;
+use super::simulation::{PackArgs, SimulationArgs};
 use crate::values;
 
 #[derive(Debug, Args)]
@@ -21,7 +23,7 @@ Examples:
   sudo pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
   sudo pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
   sudo pcstream run --repeat 5 --size 4G -- db_bench --db={}/db
-  sudo pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
+  sudo pcstream run --on . --pack 0.9 -- make -j4            # a large disk, little written
   sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db
 
 {} in the command stands for the mount point of the scratch file system, or for DIR of --on. It is also the command's \
@@ -39,12 +41,12 @@ pub struct RunArgs {
     ///
     /// The device and seed of the simulation are the same each time. -o NAME.pctrace keeps the traces NAME-1.pctrace,
     /// NAME-2.pctrace and so on. Not with --on, whose file system is another one after each run, and not with --live,
-    /// which runs the command once for each scheme.
+    /// which runs the command once for each scheme. Nor with --pack and --pack-live: their devices would differ.
     #[arg(
         long,
         value_name = "N",
         value_parser = values::within::<u32>(2, 100),
-        conflicts_with_all = ["on", "live"],
+        conflicts_with_all = ["on", "live", "pack", "pack_live"],
         help_heading = "Capture"
     )]
     pub repeat: Option<u32>,
@@ -52,14 +54,25 @@ pub struct RunArgs {
     pub emulated: EmulatedArgs,
     #[command(flatten)]
     pub simulation: SimulationArgs,
+    #[command(flatten)]
+    pub packed: PackArgs,
     /// Memory that the simulation may take, such as 2G [default: three quarters of what is free]
     ///
     /// Schemes run while the program does. If all of them together could take more, they run after it over the
-    /// recording, as many at once as fit. What cannot fit is refused before the program starts.
+    /// recording, as many at once as fit. What cannot fit is refused before the program starts. On a packed device
+    /// they run after it.
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     pub memory: Option<u64>,
     #[command(flatten)]
     pub command: CommandArgs,
+}
+
+#[cfg(feature = "capture")]
+impl RunArgs {
+    /// The address space of the simulation, and the memory that it may take.
+    pub fn fit(&self) -> FitArgs {
+        FitArgs { packed: self.packed.clone(), memory: self.memory, ..FitArgs::default() }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ pub struct EmulatedArgs {
     /// Every page is programmed with the stream that its call path earned; `baseline` runs without streams. Defaults
     /// change: --scheme baseline,pcstream, --size 1G, --gc internal. The device is memory: --size and a seventh.
     /// With --image FILE the data outlives the run: FILE is read at the start, if it exists, and written at the end.
-    #[arg(long, conflicts_with = "on", help_heading = "Emulated device")]
+    #[arg(long, conflicts_with_all = ["on", "pack", "pack_live"], help_heading = "Emulated device")]
     pub live: bool,
     /// Cut the power at the N-th page written; then the file system is mounted again, and checked
     #[arg(long, value_name = "N", requires = "live", value_parser = values::page_number, help_heading = "Emulated device")]

@@ -37,9 +37,9 @@ pub struct SimulateArgs {
     pub fit: FitArgs,
 }
 
-/// The trace on another address space, and the memory that its simulation may take.
+/// A device that is no larger than what the trace writes.
 #[derive(Clone, Debug, Default, Args)]
-pub struct FitArgs {
+pub struct PackArgs {
     /// Pack the addresses that the trace writes onto a device of which they fill this share: above 0, at most 1
     ///
     /// For traces of large disks, of which a run writes little. The order of addresses stays, gaps between them are
@@ -53,6 +53,20 @@ pub struct FitArgs {
     /// device has all addresses that the trace writes, as with --pack, but less flash. Without discards, the two are the same.
     #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with_all = ["pack", "fill", "prefill"], help_heading = "Device")]
     pub pack_live: Option<f64>,
+}
+
+impl PackArgs {
+    /// What packs the device, if it is packed.
+    pub fn pack(&self) -> Option<Pack> {
+        self.pack.map(Pack::Addresses).or(self.pack_live.map(Pack::Live))
+    }
+}
+
+/// The trace on another address space, and the memory that its simulation may take.
+#[derive(Clone, Debug, Default, Args)]
+pub struct FitArgs {
+    #[command(flatten)]
+    pub packed: PackArgs,
     /// Add static data before counting, or leave some out, until this share of the logical pages holds data: 0 to 1
     ///
     /// What the trace writes counts as data. Several simulations of one trace with more and more static data give
@@ -70,13 +84,6 @@ pub struct FitArgs {
     /// Pages that a packed device has at least: those of the largest of a comparison.
     #[arg(skip)]
     pub least_pages: u64,
-}
-
-impl FitArgs {
-    /// What packs the device, if it is packed.
-    pub fn pack(&self) -> Option<Pack> {
-        self.pack.map(Pack::Addresses).or(self.pack_live.map(Pack::Live))
-    }
 }
 
 #[derive(Debug, Args)]

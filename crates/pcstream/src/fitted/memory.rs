@@ -17,7 +17,7 @@ pub fn not_enough_to_begin(NotEnough { needed, available }: NotEnough) -> Failur
     Failure::failed(anyhow!(
         "the simulation needs at least {} of memory, for one lane at a time and before the program writes anything, and {} \
          are allowed (three quarters of what is free, unless --memory says otherwise): free some, allow more with --memory, \
-         or use `pcstream record` and then `pcstream simulate --pack 0.9`",
+         or take a device that is no larger than what the trace writes (--pack 0.9)",
         enough(needed),
         bytes(available),
     ))
@@ -37,6 +37,17 @@ pub fn not_enough(NotEnough { needed, available }: NotEnough, packs: bool) -> Fa
     ))
 }
 
+/// Why a device cannot be, where it could be packed.
+pub fn packs(failure: Failure) -> Failure {
+    let is_too_large = |error: &anyhow::Error| error.downcast_ref().is_some_and(RequestError::is_too_large);
+    match failure {
+        Failure::WrongArguments(error) if is_too_large(&error) => {
+            Failure::wrong_arguments(anyhow!("{error}{PACKED}"))
+        }
+        other => other,
+    }
+}
+
 /// What is enough for so many bytes, as `--memory` takes it: rounded up.
 fn enough(needed: u64) -> String {
     const MIB: u64 = 1 << 20;
@@ -46,14 +57,7 @@ fn enough(needed: u64) -> String {
 impl Fitting<'_> {
     /// Why the device cannot be; one that is too large for the model may fit once it is packed.
     pub fn refused(&self, failure: Failure) -> Failure {
-        let is_too_large =
-            |error: &anyhow::Error| error.downcast_ref().is_some_and(RequestError::is_too_large);
-        match failure {
-            Failure::WrongArguments(error) if self.fit.packs() && is_too_large(&error) => {
-                Failure::wrong_arguments(anyhow!("{error}{PACKED}"))
-            }
-            other => other,
-        }
+        if self.fit.packs() { packs(failure) } else { failure }
     }
 
     /// How the tables of a survey of the plan's first device are best made; refused where it does not fit into memory.
