@@ -26,10 +26,10 @@ impl Stat {
 
 /// A process; `None` if there is none, or it may not be looked at.
 pub fn stat(pid: u32) -> Option<Stat> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
-/// The name in parentheses may hold anything, parentheses too.
+/// The name in parentheses may hold any bytes, parentheses too.
 fn parse(text: &str) -> Option<Stat> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
@@ -92,6 +92,19 @@ mod tests {
         assert!(parse("12 (a").is_none() && parse("12 (a) S 1 2").is_none());
         let own = std::process::id();
         assert!(self::stat(own).is_some_and(|own| !own.has_ended()) && all().contains(&own));
+    }
+
+    #[test]
+    fn a_name_may_be_any_bytes() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(std::ffi::OsStr::from_bytes(b"\xC3) \xFF"));
+        let sleep = ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| fs::exists(path).unwrap());
+        std::os::unix::fs::symlink(sleep.unwrap(), &program).unwrap();
+        let mut child = Command::new(&program).arg("30").spawn().unwrap();
+        assert!(stat(child.id()).is_some_and(|stat| stat.parent == std::process::id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
