@@ -68,8 +68,9 @@ pub fn find(program: &OsStr) -> io::Result<PathBuf> {
             Ok(_) => Err(io::Error::new(io::ErrorKind::PermissionDenied, "not an executable file")),
         };
     }
+    // The command runs in another directory, so places relative to this one become whole paths.
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .map(|dir| dir.join(program))
+        .filter_map(|dir| std::path::absolute(dir.join(program)).ok())
         .find(|path| runnable(path))
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "not found in PATH"))
 }
