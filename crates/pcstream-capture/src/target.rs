@@ -78,6 +78,8 @@ pub struct Started {
     pub directory: PathBuf,
     /// The file system, if there is one.
     pub fs: Option<FsKind>,
+    /// Bytes of its blocks.
+    pub block_bytes: u32,
     /// The device.
     pub device: PathBuf,
     /// Its number.
@@ -182,6 +184,7 @@ impl Place {
         Started {
             directory: self.directory.clone(),
             fs: self.fs,
+            block_bytes: layout.block_bytes(),
             device: self.device.clone(),
             number: self.number,
             device_pages: self.bytes / PAGE_BYTES,

@@ -234,7 +234,9 @@ fn layouts() {
         }
         xfs::kind_of_verifier(bytes);
         if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
-            ext4::kind_of_block(head, tail);
+            for block_bytes in [4096, 16384, 65536] {
+                ext4::kind_of_block(head, tail, block_bytes);
+            }
             xfs::kind_of_block(head);
         }
     });

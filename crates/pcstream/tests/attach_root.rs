@@ -392,10 +392,7 @@ fn exec_of_a_thread(when: &str) {
 
 /// Since Linux 6.9.
 fn descriptors_of_threads() -> Option<String> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0_u32));
-    let version = (numbers.next(), numbers.next());
-    (version < (Some(6), Some(9))).then(|| "a kernel with descriptors of threads (Linux 6.9)".into())
+    common::linux(6, 9)
 }
 
 /// Waits for the file of its first argument, then a thread becomes `dd`, which writes 100 pages to the second. The thread is new

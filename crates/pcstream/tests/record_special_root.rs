@@ -43,6 +43,11 @@ fn main() -> ExitCode {
             &with(&[encryption, programs::gcc]),
             encrypted,
         ),
+        common::test(
+            "record_says_how_large_blocks_are",
+            &[common::xfs, common::loop_devices, large_blocks],
+            blocks,
+        ),
         common::test("record_says_what_was_swapped_out", &with(&[swap]), swapped),
         common::test("record_names_programs_in_memory", &with(&[programs::gcc]), in_memory),
         common::test(
@@ -51,6 +56,30 @@ fn main() -> ExitCode {
             of_32_bits,
         ),
     ])
+}
+
+/// XFS has blocks larger than a page since Linux 6.12.
+fn large_blocks() -> Option<String> {
+    common::linux(6, 12)
+}
+
+fn blocks() {
+    let (disk, dir) = (
+        Disk::made(400, &["mkfs.xfs", "-q", "-b", "size=16384"], "discard"),
+        TempDir::new().expect("a directory"),
+    );
+    let trace = dir.path().join("t.pctrace");
+    let write = "mkdir d; for i in 1 2 3; do dd if=/dev/zero of=d/$i bs=5k count=10 conv=fsync; done";
+    let output = record(&disk.mount_point(), &trace, write);
+    assert!(output.status.success(), "{}", program::said(&output));
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    let about = reader.meta().file_system.clone().expect("a file system");
+    assert_eq!((about.kind.as_str(), about.block_bytes), ("xfs", 16384));
+    let batches: Vec<_> = reader.batches().collect::<Result<_, _>>().expect("events");
+    let data = batches.iter().flat_map(|batch| &batch.events);
+    let data = data.filter(|event| event.op == Op::Write && event.kind == Kind::Data);
+    let pages: u64 = data.map(|event| u64::from(event.pages)).sum();
+    assert_eq!(pages, 3 * 16, "three files of 50 KiB, in blocks of 16");
 }
 
 fn encryption() -> Option<String> {

@@ -114,10 +114,16 @@ fn trial(test: RootTest) -> Trial {
 
 /// Linux passes write hints down to requests since 6.9.
 pub fn requests_with_hints() -> Option<String> {
+    linux(6, 9)
+}
+
+/// A kernel of this version or newer.
+pub fn linux(major: u32, minor: u32) -> Option<String> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("it can be read");
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    ((major, minor) < (6, 9)).then(|| format!("Linux 6.9 or newer, and this is {}", release.trim()))
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    (found < (major, minor))
+        .then(|| format!("Linux {major}.{minor} or newer, and this is {}", release.trim()))
 }
 
 /// A shell script that leaves the scratch file system it runs in, while a process in a mount namespace of its own keeps a

@@ -29,11 +29,10 @@ const EXTENT_MAGIC: u16 = 0xF30A;
 const XATTR_MAGIC: u32 = 0xEA02_0000;
 const DIR_TAIL_TYPE: u8 = 0xDE;
 const DIR_TAIL_BYTES: u16 = 12;
-const DIR_ENTRY_HEAD_BYTES: u16 = 8;
+const DIR_ENTRY_HEAD_BYTES: u32 = 8;
 /// The highest file type of a directory entry (7 is a symbolic link).
 const FILE_TYPE_MAX: u8 = 7;
 const FILE_TYPE_DIRECTORY: u8 = 2;
-const BLOCK_BYTES: u16 = 4096;
 
 const SUPERBLOCK_AT: u64 = 1024;
 const SUPERBLOCK_BYTES: usize = 1024;
@@ -297,21 +296,34 @@ fn kind_of_owner(owner: Owner) -> Option<Kind> {
 }
 
 /// The kind of a block that is not at a fixed place, from its first 16 and last 12 bytes.
-pub fn kind_of_block(head: &[u8; 16], tail: &[u8; 12]) -> Kind {
+pub fn kind_of_block(head: &[u8; 16], tail: &[u8; 12], block_bytes: u32) -> Kind {
     let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
     let inode = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    if word(0) == EXTENT_MAGIC && plausible_extent_head(word(2), word(4), word(6)) || inode == XATTR_MAGIC {
+    if word(0) == EXTENT_MAGIC && plausible_extent_head(word(2), word(4), word(6), block_bytes)
+        || inode == XATTR_MAGIC
+    {
         return Kind::OtherMetadata;
     }
-    if has_dir_tail(tail) || is_dir_head(inode, word(4), head[6], head[7], head[8]) {
+    if has_dir_tail(tail)
+        || is_dir_head(inode, record_bytes(word(4)), head[6..9].try_into().expect("three bytes"), block_bytes)
+    {
         return Kind::Directory;
     }
     Kind::OtherMetadata
 }
 
 /// Entries in use, room for entries, depth: an inode number that ends in the magic is no extent block.
-fn plausible_extent_head(entries: u16, max: u16, depth: u16) -> bool {
-    entries <= max && max <= BLOCK_BYTES / 12 && depth <= 5
+fn plausible_extent_head(entries: u16, max: u16, depth: u16, block_bytes: u32) -> bool {
+    entries <= max && u32::from(max) <= block_bytes / 12 && depth <= 5
+}
+
+/// The length of a directory entry: in blocks of 64 KiB those that do not fit into 16 bits have their highest two bits lowest.
+fn record_bytes(on_disk: u16) -> u32 {
+    let bytes = u32::from(on_disk);
+    match on_disk {
+        0 | u16::MAX => 1 << 16,
+        _ => bytes & 0xFFFC | (bytes & 3) << 16,
+    }
 }
 
 fn has_dir_tail(tail: &[u8; 12]) -> bool {
@@ -321,18 +333,20 @@ fn has_dir_tail(tail: &[u8; 12]) -> bool {
         && tail[7] == DIR_TAIL_TYPE
 }
 
-fn is_dir_head(inode: u32, record_bytes: u16, name_bytes: u8, file_type: u8, first: u8) -> bool {
+/// `name`: its length, the file's type, and the first letter.
+fn is_dir_head(inode: u32, record_bytes: u32, name: [u8; 3], block_bytes: u32) -> bool {
+    let [name_bytes, file_type, first] = name;
     let dot = inode != 0
         && record_bytes == 12
         && name_bytes == 1
         && first == b'.'
         && matches!(file_type, 0 | FILE_TYPE_DIRECTORY);
-    let tree_node = inode == 0 && record_bytes == BLOCK_BYTES && name_bytes == 0 && file_type == 0;
+    let tree_node = inode == 0 && record_bytes == block_bytes && name_bytes == 0 && file_type == 0;
     let entry = inode != 0
         && record_bytes.is_multiple_of(4)
-        && record_bytes <= BLOCK_BYTES
+        && record_bytes <= block_bytes
         && name_bytes > 0
-        && u16::from(name_bytes) + DIR_ENTRY_HEAD_BYTES <= record_bytes
+        && u32::from(name_bytes) + DIR_ENTRY_HEAD_BYTES <= record_bytes
         && (1..=FILE_TYPE_MAX).contains(&file_type)
         && first != 0
         && first != b'/';
@@ -346,46 +360,68 @@ mod tests {
     const NO_TAIL: [u8; 12] = [0; 12];
     const DIR_TAIL: [u8; 12] = [0, 0, 0, 0, 12, 0, 0, 0xDE, 0x3A, 0x91, 0x0C, 0x77];
 
+    fn kind(head: &[u8; 16], tail: &[u8; 12]) -> Kind {
+        kind_of_block(head, tail, BLOCK as u32)
+    }
+
+    #[test]
+    fn blocks_larger_than_a_page() {
+        // A leaf that was emptied: of 64 KiB, all of it, and all up to the tail; the same of 16 KiB.
+        for (record, block, expected) in [
+            (0xFFFF_u16, 65536, Kind::Directory),
+            (0x4000, 16384, Kind::Directory),
+            (0x4000, 4096, Kind::OtherMetadata),
+        ] {
+            let [low, high] = record.to_le_bytes();
+            let head = [0, 0, 0, 0, low, high, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            assert_eq!(kind_of_block(&head, &NO_TAIL, block), expected, "{record:x} of {block}");
+        }
+        // Extents: 1,364 fit into 16 KiB.
+        let extents = [0x0A, 0xF3, 3, 0, 0x54, 0x05, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        assert!(plausible_extent_head(3, 1364, 0, 16384) && !plausible_extent_head(3, 1364, 0, 4096));
+        assert_eq!(kind_of_block(&extents, &NO_TAIL, 16384), Kind::OtherMetadata);
+    }
+
     #[test]
     fn directory_blocks() {
         // The root directory's first block: inode 2, ".", then the entry "..".
         let first = [2, 0, 0, 0, 12, 0, 1, 2, b'.', 0, 0, 0, 2, 0, 0, 0];
-        assert_eq!(kind_of_block(&first, &DIR_TAIL), Kind::Directory);
-        assert_eq!(kind_of_block(&first, &NO_TAIL), Kind::Directory, "root of a hash tree");
+        assert_eq!(kind(&first, &DIR_TAIL), Kind::Directory);
+        assert_eq!(kind(&first, &NO_TAIL), Kind::Directory, "root of a hash tree");
         // A leaf whose only entry was removed: inode 0, all of the block up to the tail.
         let empty = [0, 0, 0, 0, 0xF4, 0x0F, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(kind_of_block(&empty, &DIR_TAIL), Kind::Directory);
+        assert_eq!(kind(&empty, &DIR_TAIL), Kind::Directory);
         // An inner node of a hash tree: fake entry, then limit and count.
         let node = [0, 0, 0, 0, 0x00, 0x10, 0, 0, 0xFC, 0x01, 0x07, 0x00, 0x01, 0, 0, 0];
-        assert_eq!(kind_of_block(&node, &NO_TAIL), Kind::Directory);
+        assert_eq!(kind(&node, &NO_TAIL), Kind::Directory);
         // A leaf without checksums: inode 0x30015, "000042.sst", a regular file.
         let leaf = [0x15, 0, 3, 0, 20, 0, 10, 1, b'0', b'0', b'0', b'0', b'4', b'2', b'.', b's'];
-        assert_eq!(kind_of_block(&leaf, &NO_TAIL), Kind::Directory);
+        assert_eq!(kind(&leaf, &NO_TAIL), Kind::Directory);
     }
 
     #[test]
     fn blocks_that_are_not_directories() {
         // Extent tree: magic, 3 entries of 340, depth 0.
         let extents = [0x0A, 0xF3, 3, 0, 0x54, 0x01, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(kind_of_block(&extents, &NO_TAIL), Kind::OtherMetadata);
+        assert_eq!(kind(&extents, &NO_TAIL), Kind::OtherMetadata);
         // Extended attributes: magic, one reference, one block.
         let xattr = [0, 0, 2, 0xEA, 1, 0, 0, 0, 1, 0, 0, 0, 0x5F, 0x2B, 0, 0];
-        assert_eq!(kind_of_block(&xattr, &NO_TAIL), Kind::OtherMetadata);
+        assert_eq!(kind(&xattr, &NO_TAIL), Kind::OtherMetadata);
         // Indirect block: block numbers 0x8400 and on.
         let indirect = [0x00, 0x84, 0, 0, 0x04, 0x84, 0, 0, 0x08, 0x84, 0, 0, 0x0C, 0x84, 0, 0];
-        assert_eq!(kind_of_block(&indirect, &NO_TAIL), Kind::OtherMetadata);
+        assert_eq!(kind(&indirect, &NO_TAIL), Kind::OtherMetadata);
         // A long symbolic link.
         let link = *b"/usr/share/doc/p";
-        assert_eq!(kind_of_block(&link, &NO_TAIL), Kind::OtherMetadata);
-        assert_eq!(kind_of_block(&[0; 16], &NO_TAIL), Kind::OtherMetadata);
-        assert_eq!(kind_of_block(&[0xFF; 16], &[0xFF; 12]), Kind::OtherMetadata);
+        assert_eq!(kind(&link, &NO_TAIL), Kind::OtherMetadata);
+        assert_eq!(kind(&[0; 16], &NO_TAIL), Kind::OtherMetadata);
+        assert_eq!(kind(&[0xFF; 16], &[0xFF; 12]), Kind::OtherMetadata);
     }
 
     #[test]
     fn an_inode_number_that_looks_like_the_extent_magic_is_still_a_directory() {
         // Inode 0xF30A (62218): "." of a directory with that inode.
         let head = [0x0A, 0xF3, 0, 0, 12, 0, 1, 2, b'.', 0, 0, 0, 2, 0, 0, 0];
-        assert_eq!(kind_of_block(&head, &NO_TAIL), Kind::Directory);
+        assert_eq!(kind(&head, &NO_TAIL), Kind::Directory);
     }
 
     const BLOCK: usize = 4096;

@@ -207,6 +207,8 @@ pub enum MetadataHint<'a> {
 pub struct Layout {
     /// `None`: of a device without a file system.
     fs: Option<FsKind>,
+    /// Of the file system's blocks; a page or more.
+    block_bytes: u32,
     ranges: Vec<StaticRange>,
     allocated: Vec<PageRange>,
     journal_elsewhere: bool,
@@ -238,10 +240,15 @@ impl Layout {
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
         let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages))
             .map_err(|source| LayoutError::Overlap { device: device.path.clone(), source })?;
-        Ok(Layout { journal_elsewhere: fixed.journal_elsewhere, data: fixed.data, ..layout })
+        Ok(Layout {
+            block_bytes: fixed.block_bytes,
+            journal_elsewhere: fixed.journal_elsewhere,
+            data: fixed.data,
+            ..layout
+        })
     }
 
-    /// A layout from its parts, in any order; adjacent ranges of a kind are joined.
+    /// A layout from its parts, of blocks that are pages, in any order; adjacent ranges of a kind are joined.
     ///
     /// Errors: static ranges overlap.
     pub fn new(
@@ -264,17 +271,29 @@ impl Layout {
         });
         allocated.sort_by_key(|r| r.start);
         merge(&mut allocated);
-        Ok(Layout { fs: Some(fs), ranges, allocated, journal_elsewhere: false, data: None })
+        Ok(Layout { fs: Some(fs), ranges, allocated, ..Layout::of_device() })
     }
 
     /// Of a device without a file system: it has no metadata, and what it holds is not known.
     pub fn of_device() -> Layout {
-        Layout { fs: None, ranges: Vec::new(), allocated: Vec::new(), journal_elsewhere: false, data: None }
+        Layout {
+            fs: None,
+            block_bytes: PAGE_BYTES as u32,
+            ranges: Vec::new(),
+            allocated: Vec::new(),
+            journal_elsewhere: false,
+            data: None,
+        }
     }
 
     /// The file system; `None`: there is none.
     pub fn fs(&self) -> Option<FsKind> {
         self.fs
+    }
+
+    /// Bytes of a block of the file system.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
     }
 
     /// Whether the journal or log is on a device of its own, whose writes are not among those of this device.
@@ -314,7 +333,9 @@ impl Layout {
             (_, MetadataHint::None) => Kind::OtherMetadata,
             (_, MetadataHint::Directory) => Kind::Directory,
             (_, MetadataHint::Internal(inode)) => f2fs::kind_of_internal(inode),
-            (FsKind::Ext4, MetadataHint::Block { head, tail }) => ext4::kind_of_block(&head, &tail),
+            (FsKind::Ext4, MetadataHint::Block { head, tail }) => {
+                ext4::kind_of_block(&head, &tail, self.block_bytes)
+            }
             (FsKind::Xfs, MetadataHint::Block { head, .. }) => xfs::kind_of_block(&head),
             (FsKind::Xfs, MetadataHint::Verifier(name)) => xfs::kind_of_verifier(name),
             (FsKind::Ext4, MetadataHint::Verifier(_)) | (FsKind::F2fs, _) => Kind::OtherMetadata,
@@ -352,6 +373,7 @@ fn f2fs_map(device: &BlockDevice, node: &File) -> Result<Vec<FsRange>, LayoutErr
 
 /// What a superblock says.
 struct Fixed {
+    block_bytes: u32,
     /// What never moves.
     ranges: Vec<StaticRange>,
     /// Of the file system.
@@ -372,11 +394,18 @@ fn fixed_places(
             let mut ranges = ext4::static_ranges(map);
             ranges.extend(superblock.journal(read)?);
             let pages = superblock.blocks * (superblock.block_bytes / PAGE_BYTES);
-            Ok(Fixed { ranges, pages, journal_elsewhere: superblock.journal_device != 0, data: None })
+            Ok(Fixed {
+                block_bytes: superblock.block_bytes as u32,
+                ranges,
+                pages,
+                journal_elsewhere: superblock.journal_device != 0,
+                data: None,
+            })
         }
         FsKind::F2fs => {
             let superblock = f2fs::Superblock::read(read)?;
             Ok(Fixed {
+                block_bytes: superblock.block_bytes as u32,
                 ranges: superblock.static_ranges(),
                 pages: superblock.pages(),
                 journal_elsewhere: false,
@@ -389,6 +418,7 @@ fn fixed_places(
             let size = xfs::Size::of_mounted(root).map_err(SuperblockError::Size)?;
             let superblock = xfs::Superblock::parse(&sector)?.sized(size)?;
             Ok(Fixed {
+                block_bytes: superblock.block_bytes,
                 ranges: superblock.static_ranges(),
                 pages: superblock.pages(),
                 journal_elsewhere: superblock.log_start == 0,

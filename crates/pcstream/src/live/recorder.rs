@@ -112,7 +112,7 @@ impl<'a> Recorder<'a> {
         meta.start_unix_ns = Some(started.start_unix_ns);
         meta.file_system = started.fs.map(|fs| FileSystem {
             kind: fs.name().to_owned(),
-            block_bytes: 4096,
+            block_bytes: started.block_bytes,
             options: self.args.on().map_or(fs_journal(self.args.fs).name(), |_| "").to_owned(),
         });
         meta.kernel =
