@@ -3,14 +3,15 @@
 //! Invariant: an image that holds anything but an old scratch file system is never written to; block devices are never taken, nor
 //! files that other users may have open. A file is removed only if it is the one that was made, holds nothing else by now, and is not in use.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use pcstream_system::trusted_file::check_alone;
-use rustix::fs::FlockOperation;
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 
 use super::device::loop_over;
 use super::error::{Context, ScratchError};
@@ -134,7 +135,14 @@ pub(super) fn remove_image(
     held: Option<&File>,
 ) -> Result<bool, ScratchError> {
     let doing = || format!("look at {}", image.path.display());
-    match fs::symlink_metadata(&image.path) {
+    let (Some(parent), Some(name)) = (image.path.parent(), image.path.file_name()) else { return Ok(false) };
+    // What is removed lies in this directory, wherever its path leads meanwhile.
+    let directory = match handle(CWD, parent.as_os_str(), OFlags::DIRECTORY) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other.doing(doing)?,
+    };
+    let found = handle(&directory, name, OFlags::NOFOLLOW).and_then(|file| file.metadata());
+    match found {
         Ok(metadata) if FileId::of(&metadata) == image.id => {}
         Ok(_) => return Ok(false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -158,7 +166,14 @@ pub(super) fn remove_image(
     if !identity(file).doing(doing)?.may_be_of(state) {
         return Ok(false);
     }
-    fs::remove_file(&image.path).map(|()| true).doing(|| format!("remove {}", image.path.display()))
+    let removed = rustix::fs::unlinkat(&directory, name, AtFlags::empty()).map_err(io::Error::from);
+    removed.map(|()| true).doing(|| format!("remove {}", image.path.display()))
+}
+
+/// A file or directory, without a right to read it.
+fn handle(at: impl AsFd, name: &OsStr, more: OFlags) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | more;
+    Ok(rustix::fs::openat(at, name, flags, Mode::empty())?.into())
 }
 
 /// Empties the image and gives it its size, without occupying space.
