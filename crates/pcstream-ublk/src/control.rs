@@ -28,6 +28,8 @@ pub fn character_device(id: u32) -> PathBuf {
 pub struct Control {
     file: File,
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
+    /// The kernel has not taken a command, which is in the ring still and points to memory that is gone: nothing more is sent.
+    stuck: bool,
 }
 
 impl std::fmt::Debug for Control {
@@ -46,7 +48,7 @@ impl Control {
             _ => UblkError::Open { path: CONTROL.into(), source },
         })?;
         let ring = IoUring::builder().build(4).map_err(UblkError::Ring)?;
-        let mut control = Control { file, ring };
+        let mut control = Control { file, ring, stuck: false };
         let features = control.features().map_err(|source| UblkError::command("ask", source))?;
         let wanted = abi::BUFFERS_IN_RING | abi::ENCODED_COMMANDS;
         if features & wanted == wanted { Ok(control) } else { Err(UblkError::OldUblk) }
@@ -100,16 +102,22 @@ impl Control {
     }
 
     fn run(&mut self, command: Command, what: ControlCommand) -> io::Result<()> {
+        if self.stuck {
+            return Err(io::Error::other("an earlier command was not taken"));
+        }
         let mut bytes = [0; 80];
         // SAFETY: plain numbers without gaps, 32 bytes of them.
         let own: [u8; size_of::<ControlCommand>()] = unsafe { std::mem::transmute(what) };
         bytes[..own.len()].copy_from_slice(&own);
         let entry = UringCmd80::new(types::Fd(self.file.as_raw_fd()), command as u32).cmd(bytes).build();
-        // SAFETY: what the command reads or writes lives until it is done, which is waited for.
+        // SAFETY: what the command reads or writes lives until it is done, which is waited for, or is never sent.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         loop {
             match self.ring.submit_and_wait(1) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    self.stuck = true;
+                    return Err(error);
+                }
                 _ => {}
             }
             if let Some(done) = self.ring.completion().next() {
