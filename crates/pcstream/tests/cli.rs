@@ -55,7 +55,7 @@ const SIMULATION_KEYS: &str = "
     .device.pools[] .device.background_gc .device.origin .device.timing
     .results[].scheme .results[].gc_destination .results[].knows_future .results[].reads_addresses .results[].host_pages .results[].flash_pages
     .results[].gc_pages .results[].erases .results[].waf .results[].steady_waf .results[].steady_from_host_pages
-    .results[].default_stream_share .results[].reclusterings .results[].parameters{} .results[].free_superblocks
+    .results[].default_stream_share .results[].parameters{} .results[].free_superblocks
     .results[].open_superblocks .results[].worst_case_spare_factor .results[].shared_gc_pages
     .results[].victim_validity[] .results[].facts{}
     .results[].steady .results[].background_erases

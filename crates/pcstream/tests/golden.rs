@@ -74,7 +74,7 @@ fn rows(label: &str, results: &[Value]) -> String {
             number("gc_pages"),
             number("erases"),
             r["wear"]["most"].as_u64().expect("a number"),
-            number("reclusterings"),
+            r["facts"]["reclusterings"].as_u64().unwrap_or(0),
         )
         .expect("a string takes it");
     }

@@ -96,8 +96,6 @@ pub struct ResultJson {
     pub steady_from_host_pages: u64,
     /// Share of the host pages on S0.
     pub default_stream_share: Option<f64>,
-    /// Times that the scheme regrouped its contexts; 0 for schemes that have none.
-    pub reclusterings: u64,
     /// The steady state; null if none was detected.
     pub steady: Option<Steady>,
     /// Erases by GC in the background.
@@ -224,7 +222,6 @@ pub(super) fn result(lane: &LaneResult) -> ResultJson {
         steady_waf: lane.steady_waf(),
         steady_from_host_pages: lane.steady_start.host_pages,
         default_stream_share: lane.default_stream_share(),
-        reclusterings: lane.fact("reclusterings").unwrap_or(0),
         steady: lane.steady,
         background_erases: lane.counters.background_erases,
         wear: lane.wear,
