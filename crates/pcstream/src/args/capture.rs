@@ -23,7 +23,7 @@ Examples:
   sudo pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
   sudo pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
   sudo pcstream run --repeat 5 --size 4G -- db_bench --db={}/db
-  sudo pcstream run --on . --pack 0.9 -- make -j4            # a large disk, little written
+  sudo pcstream run --on . --pack 0.9 -- make -j4     # a large disk
   sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db
 
 {} in the command stands for the mount point of the scratch file system, or for DIR of --on. It is also the command's \
