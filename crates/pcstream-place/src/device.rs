@@ -16,7 +16,7 @@ pub const LOAD_MODULE: &str = "install it (`dkms install pcstream-bio/1.0` with 
                                a clone), then modprobe pcstream_bio";
 
 /// A block device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     /// Its number.
     pub number: DeviceNumber,
@@ -26,6 +26,8 @@ pub struct Device {
     pub disk: Option<String>,
     /// Write streams of the whole disk, the first of which is that of writes without one; 0: none.
     pub write_streams: u32,
+    /// Whether the whole disk keeps data of different write hints apart: SCSI and UFS disks with permanent streams.
+    pub takes_hints: bool,
     /// The disk or partition that has the streams, below a device-mapper target or an md array; `None`: it is this device, or no
     /// single one.
     pub streams_below: Option<DeviceNumber>,
@@ -80,6 +82,7 @@ impl Device {
             number,
             name,
             write_streams: below.as_deref().map_or(0, write_streams),
+            takes_hints: below.as_deref().is_some_and(takes_hints),
             disk: below
                 .as_deref()
                 .and_then(|below| Some(whole(below).file_name()?.to_string_lossy().into_owned())),
@@ -128,6 +131,13 @@ fn disk_below(device: &Path) -> Option<PathBuf> {
 /// Write streams of a disk, or of a partition's disk.
 fn write_streams(device: &Path) -> u32 {
     number(&whole(device).join("queue/max_write_streams"))
+}
+
+/// Whether a SCSI disk has reduced stream control: bit 0 of byte 5 of its Block Limits Extension (SBC-5, page B7h). The kernel
+/// turns hints into the disk's permanent streams only then.
+fn takes_hints(device: &Path) -> bool {
+    let page = std::fs::read(whole(device).join("device/vpd_pgb7")).unwrap_or_default();
+    page.get(5).is_some_and(|byte| byte & 1 != 0)
 }
 
 /// A disk, or a partition's disk: a partition has no queue of its own, the disk's is one directory up.
@@ -209,12 +219,20 @@ mod tests {
                 (name, 8, false)
             );
             assert_eq!((device.disk.as_deref(), device.server), (Some("nvme0n1"), None));
+            assert!(!device.takes_hints);
         }
         let refuses = |minor| find(sys.path(), 259, minor).expect("it is there").takes_none_of_programs();
         assert_eq!(refuses(0), None);
         assert!(refuses(1).is_some_and(|why| why.contains("nvme0n1p1") && why.contains("name /dev/nvme0n1")));
         volumes(sys.path(), &disk);
         arrays(sys.path(), &disk);
+        fs::create_dir_all(disk.join("device")).expect("a directory");
+        for (page, expected) in
+            [(&[0, 0xB7, 0, 60, 0, 1][..], true), (&[0, 0xB7, 0, 60, 0, 2], false), (&[0, 0xB7], false)]
+        {
+            fs::write(disk.join("device/vpd_pgb7"), page).expect("written");
+            assert_eq!(find(sys.path(), 259, 1).expect("it is there").takes_hints, expected, "{page:?}");
+        }
         fs::create_dir_all(sys.path().join("kernel/btf")).expect("a directory");
         fs::write(sys.path().join("kernel/btf/pcstream_bio"), "").expect("written");
         fs::remove_file(disk.join("queue/max_write_streams")).expect("removed");

@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Major and minor number of a block device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct DeviceNumber {
     /// The driver's number.
     pub major: u32,

@@ -60,11 +60,9 @@ mod tests {
             name: "ublkb0p1".into(),
             disk: Some("ublkb0".into()),
             write_streams,
-            streams_below: None,
             file_system: Some(FsKind::Ext4),
-            kernel_can_choose: false,
-            linux: (6, 18),
             server,
+            ..Device::default()
         };
         let why = usable(&device(0, Some(served(8)))).expect("it is served");
         assert!(why.contains("/dev/ublkb0") && why.contains("nvme0n1 with 8"), "{why}");

@@ -51,13 +51,15 @@ const F_GET_RW_HINT: i32 = 1035;
 const F_SET_RW_HINT: i32 = 1036;
 /// Whether there are files.
 fn usable(device: &Device) -> Usable {
-    let acts = match device.file_system {
-        None => {
+    let acts = match (device.file_system, &device.disk) {
+        (None, _) => {
             let name = &device.name;
             return Err(format!("{name} has no file system that is mounted here, so it has no files"));
         }
-        Some(FsKind::F2fs) => "by which F2FS keeps hot, warm and cold data apart",
-        Some(FsKind::Ext4 | FsKind::Xfs) => "which only SCSI and UFS disks with streams act on",
+        (Some(FsKind::F2fs), _) => "by which F2FS keeps hot, warm and cold data apart".to_owned(),
+        (_, Some(disk)) if device.takes_hints => format!("which {disk} acts on, by streams of SCSI"),
+        (_, Some(disk)) => format!("which only SCSI and UFS disks with streams act on, and {disk} is none"),
+        (_, None) => "which only SCSI and UFS disks with streams act on".to_owned(),
     };
     Ok(format!("a hint for each file, {acts}"))
 }
@@ -314,21 +316,31 @@ mod tests {
     use super::*;
     use crate::testing::are_documented;
 
+    #[test]
+    fn disks_that_act_on_hints_are_named() {
+        let device = |disk: Option<&str>, takes_hints| Device {
+            disk: disk.map(Into::into),
+            takes_hints,
+            file_system: Some(FsKind::Xfs),
+            ..Device::default()
+        };
+        for (device, expected) in [
+            (device(Some("sda"), true), "which sda acts on, by streams of SCSI"),
+            (
+                device(Some("nvme0n1"), false),
+                "which only SCSI and UFS disks with streams act on, and nvme0n1 is none",
+            ),
+            (device(None, false), "which only SCSI and UFS disks with streams act on"),
+        ] {
+            assert_eq!(usable(&device).expect("it has files"), format!("a hint for each file, {expected}"));
+        }
+    }
+
     /// A sink for a device that is none.
     fn hints(directory: &std::path::Path) -> Hints {
         let inputs = SinkInputs {
             directory: std::env::temp_dir(),
-            device: Device {
-                number: DeviceNumber { major: 0, minor: 0 },
-                name: String::new(),
-                write_streams: 0,
-                streams_below: None,
-                kernel_can_choose: false,
-                linux: (6, 18),
-                file_system: Some(FsKind::Ext4),
-                server: None,
-                disk: None,
-            },
+            device: Device { file_system: Some(FsKind::Ext4), ..Device::default() },
             override_hints: false,
             given: directory.join("given"),
         };

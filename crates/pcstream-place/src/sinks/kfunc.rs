@@ -44,12 +44,9 @@ mod tests {
             number: DeviceNumber { major: 259, minor: 0 },
             name: "nvme0n1".into(),
             write_streams,
-            streams_below: None,
             kernel_can_choose,
-            linux: (6, 18),
             file_system: Some(FsKind::Ext4),
-            server: None,
-            disk: None,
+            ..Device::default()
         };
         assert_eq!(
             usable(&device(8, true)),

@@ -116,13 +116,8 @@ mod tests {
         Device {
             number: DeviceNumber { major: 7, minor: 3 },
             name: "loop3".into(),
-            write_streams: 0,
-            streams_below: None,
-            kernel_can_choose: false,
-            linux: (6, 18),
             file_system: Some(FsKind::Ext4),
-            server: None,
-            disk: None,
+            ..Device::default()
         }
     }
 

@@ -291,12 +291,9 @@ mod tests {
             number: DeviceNumber { major: 259, minor: 0 },
             name: "nvme0n1".into(),
             write_streams,
-            streams_below: None,
             kernel_can_choose: true,
-            linux: (6, 18),
             file_system: Some(FsKind::Ext4),
-            server: None,
-            disk: None,
+            ..Device::default()
         };
         assert_eq!([2, 8, 16, 128].map(|count| streams(&device(count))), [2, 8, 16, 16]);
     }

@@ -77,11 +77,9 @@ mod tests {
             name: name.into(),
             disk: disk.map(Into::into),
             write_streams: 8,
-            streams_below: None,
             file_system: Some(FsKind::Xfs),
             kernel_can_choose: true,
-            linux: (6, 18),
-            server: None,
+            ..Device::default()
         };
         let mount_point = Path::new("/srv").to_owned();
         let directory = mount_point.clone();

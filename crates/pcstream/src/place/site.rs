@@ -118,13 +118,8 @@ mod tests {
             device: Device {
                 number: DeviceNumber { major: 1, minor },
                 name: "first".into(),
-                disk: None,
-                write_streams: 0,
-                streams_below: None,
                 file_system: Some(FsKind::Ext4),
-                kernel_can_choose: false,
-                linux: (6, 18),
-                server: None,
+                ..Device::default()
             },
         };
         // Its number is 1:3 everywhere.
