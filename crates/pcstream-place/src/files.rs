@@ -72,7 +72,7 @@ pub struct Files {
     writes: u64,
     max_files: usize,
     forgotten: u64,
-    merged: u64,
+    contexts_not_counted: u64,
 }
 
 impl Default for Files {
@@ -90,7 +90,7 @@ impl Files {
             writes: 0,
             max_files,
             forgotten: 0,
-            merged: 0,
+            contexts_not_counted: 0,
         }
     }
 
@@ -141,7 +141,7 @@ impl Files {
             let least = followed.contexts.iter().enumerate().min_by_key(|(_, (_, pages))| *pages);
             let (least, _) = least.expect("it has contexts");
             followed.contexts.swap_remove(least);
-            self.merged += 1;
+            self.contexts_not_counted += 1;
         }
         followed.contexts.push((context, pages));
         true
@@ -193,8 +193,8 @@ impl Files {
     }
 
     /// Contexts of files that made room for others.
-    pub fn merged(&self) -> u64 {
-        self.merged
+    pub fn contexts_not_counted(&self) -> u64 {
+        self.contexts_not_counted
     }
 }
 
@@ -250,7 +250,7 @@ mod tests {
         for context in 1..=MAX_CONTEXTS as u32 + 3 {
             files.write(FileId(1), ContextId(context), u64::from(context) + 10);
         }
-        assert_eq!(files.merged(), 3);
+        assert_eq!(files.contexts_not_counted(), 3);
         let followed = files.get(FileId(1)).expect("it is followed");
         assert_eq!(followed.contexts.len(), MAX_CONTEXTS);
         assert_eq!(followed.main_writer().0, ContextId(MAX_CONTEXTS as u32 + 3));

@@ -35,7 +35,10 @@ impl Standing {
         // Only hints go by file.
         let unfollowed =
             sink.gives_hints().then(|| ("pages_of_files_not_followed", learner.unfollowed_pages()));
-        let of_files = [("files_forgotten", files.forgotten()), ("file_contexts_merged", files.merged())];
+        let of_files = [
+            ("files_forgotten", files.forgotten()),
+            ("file_contexts_not_counted", files.contexts_not_counted()),
+        ];
         let facts = learner.facts();
         let known = facts.iter().find(|(name, _)| *name == "contexts_known");
         Standing {
