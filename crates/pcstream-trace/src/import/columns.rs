@@ -207,13 +207,15 @@ type Layout = (Separator, [Option<usize>; ROLES.len()]);
 struct Table {
     plan: Plan,
     layout: Option<Layout>,
+    /// Most cells of a line: as many as the first line has, but for blanks, which texts without a heading may hold.
+    width: usize,
     /// Volume, context and file of a line, if quotes within had to be undone.
     kept: [String; 3],
 }
 
 impl Table {
     fn new(plan: Plan) -> Table {
-        Table { plan, layout: None, kept: Default::default() }
+        Table { plan, layout: None, width: usize::MAX, kept: Default::default() }
     }
 
     fn find_layout(&self, line: &str) -> Result<Layout, BadLine> {
@@ -255,6 +257,11 @@ impl Parser for Table {
                 let cells = separator.split(line)?;
                 self.plan.check_heading(&cells)?;
                 self.layout = Some((separator, places));
+                self.width = if self.plan.has_names() || separator != Separator::Blanks {
+                    cells.len()
+                } else {
+                    usize::MAX
+                };
                 let is_number = |role: usize| {
                     places[role].is_some_and(|at| cells[at].starts_with(|c: char| c.is_ascii_digit()))
                 };
@@ -269,6 +276,15 @@ impl Parser for Table {
         let last = places.iter().flatten().max().copied().unwrap_or(0);
         if cells.len() <= last {
             let expected = format!("at least {} between {}", last + 1, separator.in_words());
+            return Err(BadLine { place: "line", found: format!("{} columns", cells.len()), expected });
+        }
+        // A comma within a number or a name, which would move all that follows.
+        if cells.iter().skip(self.width).any(|cell| !cell.is_empty()) {
+            let expected = format!(
+                "{} between {}, as in the first line: quote cells that hold such a character",
+                self.width,
+                separator.in_words()
+            );
             return Err(BadLine { place: "line", found: format!("{} columns", cells.len()), expected });
         }
         let text = |role: usize| places[role].map_or("", |at| &*cells[at]);
@@ -520,6 +536,16 @@ mod tests {
     fn bad_lines_say_what_is_wrong() {
         refuses(NUMBERS, "1,W,0", &["found \"1,W,0\"", "time=0, op=1, offset=2, size=3", "--columns"]);
         refuses(NUMBERS, "1,W,0,512\n2,W,0", &["found 3 columns", "at least 4 between commas"]);
+        refuses(
+            NUMBERS,
+            "1,W,0,512\n1,W,0,5,12",
+            &["found 5 columns", "4 between commas, as in the first line: quote"],
+        );
+        let named = "op=op,offset=offset,time=time,size=size";
+        refuses(named, "op,offset,time,size\nW,0,1,5,4096", &["found 5 columns"]);
+        refuses(named, "op offset time size\nW 0 1 4096 x", &["found 5 columns", "4 between blanks"]);
+        assert_eq!(events(NUMBERS, "1,W,0,512\n2,W,0,512,,").0.len(), 2, "empty cells at the end");
+        assert_eq!(events(NUMBERS, "1 W 0 512\n2 W 0 512 my prog").0.len(), 2, "a text without a heading");
         refuses(NUMBERS, "1,X,0,512", &["op: found \"X\"", "W (write)"]);
         refuses(NUMBERS, "1,1,0,512", &["op: found \"1\"", "op:r0w1", "op:w0r1"]);
         refuses(NUMBERS, "1,W,0x10,512", &["offset: found \"0x10\"", "a whole number"]);
