@@ -177,7 +177,7 @@ impl Meta {
     pub fn check(&self) -> Result<(), String> {
         let is_word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_word(&self.trace_id) {
-            return Err(format!("trace_id {:?}, expected 16 hexadecimal digits", self.trace_id));
+            return Err(format!("trace_id {:?}, expected letters, digits and underscores", self.trace_id));
         }
         if let Some(cause) = self.losses.keys().find(|cause| !is_word(cause)) {
             return Err(format!("losses: {cause:?}, expected letters, digits and underscores"));

@@ -166,7 +166,7 @@ fn meta_that_contradicts_itself_or_the_events_is_refused() {
         (|m| m["checksums"]["events.parquet"]["xxh3"] = json!([]), "do not cover"),
         (
             |m| m["trace_id"] = json!("x\nname=* -> 0"),
-            "trace_id \"x\\nname=* -> 0\", expected 16 hexadecimal",
+            "trace_id \"x\\nname=* -> 0\", expected letters, digits",
         ),
         (|m| m["losses"] = json!({"\u{1b}[2J": 3}), "losses: \"\\u{1b}[2J\", expected letters"),
         (|m| m["checksums"]["events.parquet"]["block_bytes"] = json!(0), "do not cover"),

@@ -13,7 +13,7 @@
 //!   sends the pages that are wanted; it is occupied until they are out.
 //! - Erase of a superblock: `erase_ns` on every die that it lies on.
 //! - A die serves operations in the order in which they are issued. A read therefore waits for the
-//!   programs, copies and erases issued to its die before it. A channel serves who is ready first.
+//!   programs, copies and erases issued to its die before it. It takes the first time for which its channel is free then.
 //!
 //! Host writes are complete when their last page is in the write buffer. A page holds its slot from
 //! then until its unit is programmed; a write that finds the buffer full waits for a program to end.
