@@ -83,7 +83,7 @@ def test_parameters_of_schemes_are_axes(small: pc.Trace, tmp_path: Path) -> None
     again: dict[str, Any] = {"executor": "here", "out": tmp_path / "out", "options": {"set": {"pcstream.key": keys[0]}}}
     again["set"] = {"pcstream.lifetime.chunk": chunks[0]}
     found = pc.sweep(small, ["baseline", "pcstream"], device, progress=lambda *done: calls.append(done), **again)
-    assert calls == [(0, 0)]
+    assert calls == [(1, 1)]
     assert found.to_polars()["waf"].to_list() == sweep.to_polars()["waf"].to_list()[:2]
 
 
@@ -444,7 +444,11 @@ def test_ray_gives_the_same_rows_though_a_worker_is_killed(
         ray.shutdown()
 
 
-def test_progress_is_called_for_each_point(small: pc.Trace) -> None:
+def test_progress_is_called_for_each_point(small: pc.Trace, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    pc.sweep(small, ["baseline"], executor="here", progress=lambda *at: seen.append(at), streams=[2, 3])
+    again: dict[str, Any] = {"executor": "here", "progress": lambda *at: seen.append(at), "out": tmp_path / "out"}
+    pc.sweep(small, ["baseline"], streams=[2, 3], **again)
     assert seen == [(0, 2), (1, 2), (2, 2)]
+    seen.clear()
+    pc.sweep(small, ["baseline"], streams=[2, 3, 4], **again)
+    assert seen == [(2, 3), (3, 3)], "two are found again"

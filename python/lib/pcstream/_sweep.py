@@ -218,7 +218,8 @@ def sweep(
         out: a directory for the results, or a URL that fsspec knows; a sweep that ended early goes on there. By default a
             temporary directory.
         options: keyword arguments of :func:`pcstream.simulate` that all points have, and that are no axes.
-        progress: called with the points that are done, and with all of them, at the beginning and after each.
+        progress: called with the points that are done, those found again included, and with all of them, at the beginning and
+            after each.
         axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``pack_live``, ``fill``,
             ``discard``: ``streams=range(1, 17), spare_factor=[.07, .125]``. Values of ``background_gc`` are pairs or None.
             ``set`` has values by parameter of a scheme, each an axis: ``set={"pcstream.lifetime.chunk": [1, 256]}``.
@@ -264,8 +265,9 @@ def sweep(
             todo[file] = point
         else:
             said[file] = found["warnings"][0].as_py(), found["losses"][0].as_py()
+    found_before = len(said)
     if progress is not None:
-        progress(0, len(todo))
+        progress(found_before, found_before + len(todo))
     with contextlib.closing(compute(todo)) as computed:
         for done, (file, rows) in enumerate(computed, 1):
             if isinstance(rows, BaseException):
@@ -274,7 +276,7 @@ def sweep(
                 store.write(file, of_rows(rows, _type))
                 said[file] = rows[0]["warnings"], rows[0]["losses"]
             if progress is not None:
-                progress(done, len(todo))
+                progress(found_before + done, found_before + len(todo))
     failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]
     result = Sweep(store, [(file, point) for file, point in files if file not in failed], failures, directory)
     _tell_warnings(result, said)
