@@ -129,10 +129,8 @@ fn remark_grid(grid: &Grid, ui: Ui) {
     }
     grid.left_out.iter().take(NAMED).for_each(|point| ui.remark(&format!("left out: {point}")));
     if grid.left_out.len() > NAMED {
-        ui.remark(&format!(
-            "left out: {} more points with devices that cannot be",
-            grid.left_out.len() - NAMED
-        ));
+        let more = (grid.left_out.len() - NAMED) as u64;
+        ui.remark(&format!("left out: {}, whose device cannot be either", counted(more, "more point")));
     }
 }
 
