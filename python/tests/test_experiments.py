@@ -151,7 +151,7 @@ def test_losses_are_said_below_the_table_that_has_them(experiments: Any, lab: An
     figure = experiments.FIGURES["hotstorage14-trim"]
     monkeypatch.setattr(lab, "traces", lambda name: [lossy] if name == "rocksdb" else [])
     text = lab.write(figure.make(lab)).read_text()
-    assert text.count(f"\nLost: lossy-1-x: something was lost when it was recorded: {cause} 5.\n") == 1, text
+    assert text.count(f"\nLost: lossy-1-x: something was lost when it was recorded or imported: {cause} 5.\n") == 1, text
     lab.begin()
     monkeypatch.setattr(lab, "traces", lambda name: [pc.datasets.load("sqlite")] if name == "rocksdb" else [])
     assert "Lost" not in lab.write(figure.make(lab)).read_text()

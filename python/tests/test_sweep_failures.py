@@ -171,5 +171,5 @@ def test_points_of_several_threads_have_their_own_warnings(small: pc.Trace, tmp_
         ended.set()
         rows += other.result()
     assert [row["losses"] for row in rows] == [True, True], rows
-    assert ["was lost when it was recorded" in row["warnings"] for row in rows] == [True, True]
+    assert ["was lost when it was recorded or imported" in row["warnings"] for row in rows] == [True, True]
     assert (list(warnings.filters), warnings.showwarning) == before

@@ -167,7 +167,7 @@ impl Meta {
     pub fn device_pages(&self) -> Result<u64, &'static str> {
         match self.device.pages {
             0 => Err("the trace does not say how large its device is (device.pages in meta.json is 0): \
-                      its recorder ended before it knew; record again"),
+                      its recording or import ended before it was known; record again, or import with --size"),
             pages => Ok(pages),
         }
     }

@@ -276,9 +276,9 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
     let duration_ns = summary.meta.totals.duration_ns;
     if counts.most_clamped_ns > duration_ns / 100 {
         ui.remark(&format!(
-            "one of them by {} of the whole time: rates a day, and --timing --open-loop, mean nothing for this trace; WAF \
+            "one of them by {}: rates a day, and --timing --open-loop, mean nothing for this trace; WAF \
              depends on the order alone",
-            human::percent(counts.most_clamped_ns as f64 / duration_ns.max(1) as f64)
+            of_the_time(counts.most_clamped_ns, duration_ns)
         ));
     }
     if let Some(bad) = first_bad {
@@ -416,4 +416,12 @@ fn refuse_compressed(args: &ImportArgs, head: &[u8]) -> anyhow::Result<()> {
         input_name(args),
         args.format.name
     ))
+}
+
+/// A part of the whole time, in words.
+fn of_the_time(part_ns: u64, whole_ns: u64) -> String {
+    match whole_ns {
+        0 => "more than the whole time".to_owned(),
+        whole => format!("{} of the whole time", human::percent(part_ns as f64 / whole as f64)),
+    }
 }

@@ -6,7 +6,8 @@ it. Names of files and numbers of lines do not count, so a notebook that is run 
 as one may be handed on and asked for anything, so its whole file counts, and by value what is asked of it in sight.
 
 Invariants: equal digests mean that all code and values that can be seen are equal; an object that cannot be compared with
-another is refused, never left out. What code looks up by a name that it computes, or reads from files, cannot be seen.
+another is refused, never left out. What code looks up by a name that it computes, or reads from
+files or the environment, cannot be seen.
 """
 
 from __future__ import annotations

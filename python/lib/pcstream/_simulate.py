@@ -241,7 +241,7 @@ def _losses(given: str, results: Results) -> Iterator[str]:
         yield f"{given}: results are for what can be read: {damage}"
     lost = ", ".join(f"{cause} {count}" for cause, count in said["losses"].items() if count)
     if lost:
-        yield f"{given}: something was lost when it was recorded: {lost}"
+        yield f"{given}: something was lost when it was recorded or imported: {lost}"
     for scheme, count, parameter in results.dropped:
         more = f"set={{'{scheme.partition(':')[0]}.{parameter}': BYTES}}"
         text = f"{given}: {scheme} dropped what it knew of live data {count} times at its memory bound"

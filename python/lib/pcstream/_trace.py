@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from . import _check, _pcstream, _remote
+from ._errors import ArgumentError
 from ._table import Table
 
 
@@ -116,6 +117,8 @@ def generate(
         overwrite: replaces a trace that exists.
         options: the generator's own, as ``pcstream generate NAME --help`` lists them, with ``_`` for ``-``.
     """
+    if "force" in options:
+        raise ArgumentError("force: use overwrite=True")
     own = {key.replace("_", "-"): _check.real(key, value, "a number") for key, value in options.items()}
     most = 2**64 - 1
     sizes = _check.whole("pages", pages, 0, most), _check.whole("writes", writes, 0, most)

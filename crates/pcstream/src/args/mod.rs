@@ -258,8 +258,8 @@ pub enum Command {
     Geometry(GeometryArgs),
     /// Make a synthetic trace with known statistics
     ///
-    /// Single-page writes to a device that is full from the beginning. The classes that a page can
-    /// belong to (hot, cold, ...) are the contexts of the trace.
+    /// Writes to a device that is full from the beginning: of single pages, or with 'files' of several. The classes
+    /// that a page can belong to (hot, cold, ...) are the contexts of the trace.
     #[command(after_help = "\
 Examples:
   pcstream generate uniform --pages 256K --writes 4M -o uniform.pctrace
