@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         common::test("top_ends_at_a_signal_within_a_second", &needs, signals),
         common::test("top_ends_though_nobody_reads_it", &needs, stalled),
         common::test("top_gives_the_terminal_back", &needs, terminal),
+        common::test("top_on_a_terminal_writes_its_last_object", &needs, last_of_a_terminal),
         common::test("top_ends_when_the_file_system_is_unmounted", &needs, unmounted),
         common::test("two_at_once_see_the_same", &needs, two),
         common::test("top_says_that_it_takes_the_whole_file_system", &needs, whole),
@@ -332,9 +333,9 @@ fn stalled() {
 }
 
 /// Runs it on a terminal of its own, which `script` makes and logs.
-fn on_a_terminal(disk: &Disk, log: &Path) -> Child {
+fn on_a_terminal(disk: &Disk, log: &Path, more: &str) -> Child {
     let command = format!(
-        "stty rows 24 cols 80; exec {} top --on {} --interval 200ms --sort program",
+        "stty rows 24 cols 80; exec {} top --on {} --sort program {more}",
         env!("CARGO_BIN_EXE_pcstream"),
         text(&disk.mount_point())
     );
@@ -349,7 +350,7 @@ fn terminal() {
     let _writer = Writer::start(&disk, "file");
     for how in ["q", "TERM"] {
         let log = files.path().join(how);
-        let mut script = on_a_terminal(&disk, &log);
+        let mut script = on_a_terminal(&disk, &log, "--interval 200ms");
         let seen =
             || fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         common::wait_for_child("the table", &script, || seen().contains("program") && seen().contains("dd"));
@@ -370,6 +371,34 @@ fn terminal() {
         let taken = after.find("\x1b[?1049h").expect("it took the terminal over");
         let given = after.rfind("\x1b[?1049l").expect("it gave the terminal back");
         assert!(taken < given && !after[given..].contains("rate"), "{how}");
+    }
+}
+
+/// Though no interval has ended. By a key; and where the terminal is closed, as whoever made it ends.
+fn last_of_a_terminal() {
+    let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    for how in ["q", "closed"] {
+        let (log, json) = (files.path().join(how), files.path().join(format!("{how}.json")));
+        fs::write(&json, "emptied when it begins").expect("written");
+        let mut script = on_a_terminal(&disk, &log, &format!("--interval 1h --json {}", text(&json)));
+        let begun = || fs::metadata(&json).is_ok_and(|json| json.len() == 0);
+        common::wait_for_child("the beginning", &script, begun);
+        let pid = disk::succeed("pgrep", &["-P", &script.id().to_string()]).trim().to_owned();
+        let to = format!("of={}", text(&disk.mount_point().join("file")));
+        disk::succeed("dd", &["if=/dev/zero", &to, "bs=4k", "count=100", "conv=fsync", "status=none"]);
+        if how == "q" {
+            let mut keys = script.stdin.take().expect("it is a pipe");
+            keys.write_all(b"q").expect("it reads");
+            let status = wait_for("the end", || script.try_wait().expect("it is a child"));
+            assert!(status.success(), "{status}");
+        } else {
+            script.kill().expect("it runs");
+            script.wait().expect("it ends");
+        }
+        let process = Path::new("/proc").join(pid);
+        wait_for("the end of top", || (!process.exists()).then_some(()));
+        let objects = objects(&json);
+        assert_eq!((objects.len(), total(&objects, "dd", "/file")), (1, 400 << 10), "{how}");
     }
 }
 

@@ -26,6 +26,7 @@ mod state;
 
 use std::fmt;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub use format::{F2FS_MAGIC, FsCheck, Journal, check_fs, find_mkfs};
 pub use mounts::{
     BlockDevice, ExistingFs, FsKind, directory_on, is_mounted_with, is_released, is_working, users_of,
 };
-pub use raw::{hidden_file_system, is_there, mounted_meanwhile, raw_device};
+pub use raw::{hidden_writers, is_there, mounted_meanwhile, raw_device};
 pub use resource::{Left, MountUser, Resource};
 
 use error::Context;
@@ -370,7 +371,8 @@ impl Drop for Scratch {
         let removal = self.release();
         if !removal.left.is_empty() {
             let error = ScratchError::NotRemoved { left: removal.left, users: removal.users };
-            eprintln!("pcstream: {error}");
+            // Its terminal may be gone, and `eprintln` would panic.
+            let _ = writeln!(std::io::stderr(), "pcstream: {error}");
         }
     }
 }

@@ -25,7 +25,7 @@ use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Target,
 };
 use pcstream_capture::session::SessionOptions;
-use pcstream_fs::scratch::hidden_file_system;
+use pcstream_fs::scratch::hidden_writers;
 use pcstream_placement::pcstream::key::KeySource;
 use pcstream_report::human;
 use pcstream_trace::paths::file_name;
@@ -86,7 +86,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         ui: (!on_screen(&args, lines.as_ref())).then_some(ui),
         unsaid: Vec::new(),
     };
-    hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
+    hidden_writers(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     if !args.dir_only {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
     }
@@ -101,9 +101,12 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
             stop.end_without_readers(output.clone(), ui);
             (result, losses, unsaid)
         });
-        let shown = show(&args, lines, snapshots, ui);
+        let end = || {
+            stop.count.fetch_add(1, Ordering::Relaxed);
+        };
+        let shown = show(&args, lines, snapshots, ui, end);
         output.all();
-        stop.count.fetch_add(1, Ordering::Relaxed);
+        end();
         let finished = capture.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (shown, finished)
     });
@@ -146,9 +149,10 @@ fn show(
     mut lines: Option<Lines>,
     snapshots: Receiver<Arc<Snapshot>>,
     ui: Ui,
+    end: impl FnOnce(),
 ) -> Result<(), Failure> {
     if on_screen(args, lines.as_ref()) {
-        return terminal::show(args, lines, &snapshots);
+        return terminal::show(args, lines, &snapshots, end);
     }
     let quiet = lines.as_ref().is_some_and(Lines::is_stdout);
     let mut first = true;
