@@ -62,6 +62,15 @@ impl<'a> Interrupts<'a> {
         wishes
     }
 
+    /// Waits for a wish that may be on its way: a terminal signals a command and this process at once, and the command may
+    /// have ended before this process has noted it.
+    pub fn wait_for_wish(&self) {
+        let begin = Instant::now();
+        while self.wishes() == 0 && begin.elapsed() < PATIENCE {
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// The time that was waited for a command to end is not taken from what comes after it.
     pub fn start_again(&self) {
         if self.since.get().is_some() {

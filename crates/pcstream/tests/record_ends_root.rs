@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         common::test("record_goes_on_with_a_larger_device", &needs, larger_device),
         common::test("record_goes_on_with_a_larger_xfs", &xfs, larger_xfs),
         common::test("record_says_what_its_command_leaves_running", &needs, left_running),
+        common::test("record_interrupted_with_its_command_says_so", &needs, both_interrupted),
         common::test("record_and_place_say_that_a_file_system_came", &needs, mounted_meanwhile),
         common::test("record_ends_when_an_xfs_is_shut_down", &xfs, shut_down),
         common::test("record_and_place_killed_leave_the_command_running", &needs, killed),
@@ -376,6 +377,16 @@ fn packed_run() {
     assert_said(&pcstream(&[&simulate[..], &packed].concat()), 0, &[]);
     assert_eq!(results(&live), results(&later));
     assert!(results(&live)[0]["erases"].as_u64().is_some_and(|pages| pages > 0), "the device had no work");
+}
+
+/// As Ctrl-C does on a terminal, also where the command has ended before `record` has noted the signal.
+fn both_interrupted() {
+    let (disk, traces) = (Disk::ext4(64), TempDir::new().expect("a directory"));
+    for (signal, code) in [("INT", 130), ("QUIT", 131)] {
+        let script = format!("kill -{signal} $PPID; kill -{signal} $$");
+        let out = program::record(&disk.mount_point(), &traces.path().join(signal), &script);
+        assert_said(&out, code, &["interrupted"]);
+    }
 }
 
 /// As `pg_ctl start` does.

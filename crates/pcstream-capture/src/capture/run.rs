@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -250,12 +251,16 @@ impl<'a, 'obj> Run<'a, 'obj> {
                 .try_wait()
                 .map_err(|source| CaptureError::Command { command: "the command".into(), source })?;
             if let Some(status) = status {
+                if ended_by_terminal(status) {
+                    interrupts.wait_for_wish();
+                }
+                let interrupted = interrupts.wishes() > 0;
                 interrupts.start_again();
                 let gone = !place.is_working();
                 let note = gone.then(|| format!("{} before the command ended", place.gone()));
                 // How it ends then is no failure of its own.
                 let status = over.is_none().then_some(status);
-                return Ok(Ending { status, interrupted: wishes > 0, note: note.or(over) });
+                return Ok(Ending { status, interrupted, note: note.or(over) });
             }
             if over.is_none() && wishes == 0 && self.is_over() {
                 over = Some(self.after("asked the command to end"));
@@ -442,4 +447,12 @@ impl<'a, 'obj> Run<'a, 'obj> {
             losses,
         });
     }
+}
+
+/// Whether a command ended as one does that a terminal has signalled: by Ctrl-C, by Ctrl-\\, or as the terminal was closed. A shell
+/// ends with 128 and the number.
+fn ended_by_terminal(status: ExitStatus) -> bool {
+    let signals = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP];
+    let signal = status.signal().or(status.code().map(|code| code - 128));
+    signal.is_some_and(|signal| signals.contains(&signal))
 }
