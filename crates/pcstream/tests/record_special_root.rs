@@ -14,7 +14,7 @@ mod programs;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Error;
+use std::io::{Error, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -48,6 +48,7 @@ fn main() -> ExitCode {
             &[common::xfs, common::loop_devices, large_blocks],
             blocks,
         ),
+        common::test("record_says_what_partitions_of_a_disk_are", &[common::loop_devices], on_partitions),
         common::test("record_says_what_was_swapped_out", &with(&[swap]), swapped),
         common::test("record_names_programs_in_memory", &with(&[programs::gcc]), in_memory),
         common::test(
@@ -80,6 +81,30 @@ fn blocks() {
     let data = data.filter(|event| event.op == Op::Write && event.kind == Kind::Data);
     let pages: u64 = data.map(|event| u64::from(event.pages)).sum();
     assert_eq!(pages, 3 * 16, "three files of 50 KiB, in blocks of 16");
+}
+
+/// What is written to its partitions is not of the disk.
+fn on_partitions() {
+    let (disk, traces) = (Disk::unformatted(64), TempDir::new().expect("a directory"));
+    // A partition of type 83 (Linux) from 1 MiB on, of 8 MiB.
+    let mut table = [0; 512];
+    table[446 + 4] = 0x83;
+    table[446 + 8..][..4].copy_from_slice(&2048_u32.to_le_bytes());
+    table[446 + 12..][..4].copy_from_slice(&16384_u32.to_le_bytes());
+    table[510..].copy_from_slice(&[0x55, 0xAA]);
+    fs::File::options()
+        .write(true)
+        .open(disk.device())
+        .and_then(|mut disk| disk.write_all(&table))
+        .expect("written");
+    succeed("partx", &["--add", disk.device()]);
+    let out = record(Path::new(disk.device()), &traces.path().join("t.pctrace"), "true");
+    succeed("partx", &["--delete", disk.device()]);
+    let (device, name) = (disk.device(), disk.device().trim_start_matches("/dev/"));
+    let expected = format!(
+        "{device} has partitions ({name}p1), and what is written to them is not seen: give one of them, such as --on {device}p1"
+    );
+    assert!(program::said(&out).contains(&expected), "{}", program::said(&out));
 }
 
 fn encryption() -> Option<String> {

@@ -1,7 +1,7 @@
 //! Block devices without a file system: their owner writes to them directly.
 //!
 //! Known weaknesses: what is mounted in another mount namespace only, or used by the kernel (swap, a volume of device-mapper),
-//! looks the same. Of the former `hidden_file_system` tells. So does a device of a mounted Btrfs, whose mount has a number of
+//! looks the same. Of the former `hidden_writers` tells. So does a device of a mounted Btrfs, whose mount has a number of
 //! its own, and a member of an array.
 
 use std::fs::{self, File};
@@ -38,10 +38,19 @@ const MAGIC: [(&str, u64, &[u8]); 4] = [
     ("Btrfs", 0x1_0040, b"_BHRfS_M"),
 ];
 
-/// What a user should know of a device that counts as one without a file system, and has one: its writers are seen as if they
-/// wrote to the device itself.
-pub fn hidden_file_system(path: &Path) -> Option<String> {
+/// What a user should know of a device that counts as one without a file system. If it has one all the same, its writers are
+/// seen as if they wrote to the device itself. Those of its partitions are not seen: these are devices of their own.
+pub fn hidden_writers(path: &Path) -> Option<String> {
     let device = raw_device(path).ok()??;
+    let partitions = partitions_of(device.number);
+    if let [first, ..] = &partitions[..] {
+        return Some(format!(
+            "{} has partitions ({}), and what is written to them is not seen: give one of them, such as --on /dev/{first}, or the \
+             directory where it is mounted",
+            path.display(),
+            partitions.join(", ")
+        ));
+    }
     let name = file_system_on(&File::open(path).ok()?)?;
     let (word, path) = (shell::word(path), path.display());
     Some(match namespaces_with(device.number).first() {
@@ -64,6 +73,16 @@ pub fn mounted_meanwhile(device: DeviceNumber) -> Option<String> {
         "a file system of the device was mounted at {at} meanwhile: what is written to its files has no context; give that \
          directory, and start again: --on {at}"
     ))
+}
+
+/// The names of a disk's partitions, in order.
+fn partitions_of(device: DeviceNumber) -> Vec<String> {
+    let entries = fs::read_dir(format!("/sys/dev/block/{device}/")).into_iter().flatten().flatten();
+    let partitions = entries.filter(|entry| entry.path().join("partition").exists());
+    let mut names: Vec<String> =
+        partitions.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_by_key(|name| (name.len(), name.clone()));
+    names
 }
 
 fn file_system_on(device: &File) -> Option<&'static str> {
@@ -92,7 +111,7 @@ mod tests {
         assert_eq!(raw_device(Path::new("/")).expect("it is there"), None);
         assert_eq!(raw_device(Path::new("/dev/null")).expect("it is there"), None);
         assert_eq!(raw_device(Path::new("/dev/no-such-device")).expect("it is not looked at"), None);
-        assert_eq!(hidden_file_system(Path::new("/dev/null")), None);
+        assert_eq!(hidden_writers(Path::new("/dev/null")), None);
         assert!(!is_there(DeviceNumber { major: 4095, minor: 1_048_575 }));
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pcstream_capture::doctor::{Check, Verdict};
 use pcstream_fs::layout::check_readable;
-use pcstream_fs::scratch::hidden_file_system;
+use pcstream_fs::scratch::hidden_writers;
 use pcstream_place::device::Device;
 use pcstream_place::sink::ByRequest;
 use pcstream_place::sinks::{self, Choice, stream_table};
@@ -17,7 +17,7 @@ pub fn examine(path: &Path) -> Result<[Check; 2], Failure> {
     let path = if path.is_file() { path.parent().filter(|at| *at != Path::new("")) } else { Some(path) };
     let place = Site::find(path.unwrap_or(Path::new(".")))?;
     let choice = sinks::choose("auto", &place.device).map_err(Failure::failed)?;
-    let mut device = device(&place, hidden_file_system(&place.directory));
+    let mut device = device(&place, hidden_writers(&place.directory));
     let mut placing = placing(&place.device, &choice);
     if let Err(error) = check_readable(&Path::new("/dev").join(&place.device.name)) {
         (device.verdict, device.remedy) = (Verdict::Missing, error.to_string());

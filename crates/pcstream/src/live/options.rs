@@ -7,7 +7,7 @@ use pcstream_capture::capture::{CaptureOptions, Subject, Target};
 use pcstream_capture::command::TracedOptions;
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
-use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchOptions, hidden_file_system};
+use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchOptions, hidden_writers};
 
 use crate::args::{CaptureArgs, OrderArg, ScratchFs};
 use crate::attached;
@@ -26,7 +26,7 @@ pub fn say_what_is_taken(args: &CaptureArgs, subject: &Subject, ui: Ui) {
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
     let session = session(args, &subject, ui)?;
-    args.on().and_then(hidden_file_system).iter().for_each(|hidden| ui.remark(hidden));
+    args.on().and_then(hidden_writers).iter().for_each(|hidden| ui.remark(hidden));
     let order = order(args.order);
     let traced = TracedOptions { reap: true, ..TracedOptions::default() };
     let options = CaptureOptions::new(subject, target(args)?);

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, CaptureOptions, Target};
 use pcstream_capture::command::TracedOptions;
 use pcstream_capture::session::{Followed, SessionOptions};
-use pcstream_fs::scratch::hidden_file_system;
+use pcstream_fs::scratch::hidden_writers;
 use pcstream_place::hint::HintClasses;
 use pcstream_place::instance::Instance;
 use pcstream_place::settings::set_for_placing;
@@ -31,7 +31,7 @@ use crate::write_buffers;
 pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
     // Before anything of root's is looked at: of that another user learned only that others can change it.
     capture::check_machine().map_err(Failure::failed)?;
-    hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
+    hidden_writers(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     let subject = attached::subject(&args.words, &args.attach);
     // With a command, what others write is not placed.
     if !args.dir_only && args.words.is_empty() {
@@ -100,7 +100,7 @@ pub(super) fn placer(
     let learner = built.and_then(Learner::new).ok_or_else(|| {
         Failure::wrong_arguments(anyhow!(
             "--scheme {}: it does not place by program context alone, so there is nothing to decide before a write is \
-             made; take pcstream, pcstream-tree or pcstream-paper",
+             made; take pcstream, pcstream-tree, pcstream-paper or vstream-executable",
             args.scheme
         ))
     })?;
