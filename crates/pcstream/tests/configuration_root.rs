@@ -111,6 +111,13 @@ impl Home {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
+    /// A mistake in it ends the command.
+    #[track_caller]
+    fn is_refused(&self, why: &str) {
+        let (code, said) = self.outcome(|_| {});
+        assert!(code == Some(2) && said.contains(why), "{code:?} {said}");
+    }
+
     #[track_caller]
     fn is_taken(&self) {
         let (code, said) = self.outcome(|_| {});
@@ -140,6 +147,9 @@ fn give(path: &Path) {
 fn own() {
     let home = Home::new();
     home.is_taken();
+    fs::write(home.file(), b"# Gr\xfc\xdfe\n").expect("a file");
+    home.is_refused("is not text in UTF-8");
+    fs::write(home.file(), NO_SUCH_KEY).expect("a file");
     // A link that root made leads to a file of root.
     fs::rename(home.file(), home.path("elsewhere")).expect("renamed");
     symlink("../elsewhere", home.file()).expect("a link");

@@ -5,7 +5,8 @@
 //! kernel says that the program has more rights than its caller (`AT_SECURE`). Then only the machine's file is left.
 
 use std::ffi::OsString;
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
@@ -45,7 +46,8 @@ pub struct ConfigFile {
 pub fn files(asked: Option<&Path>) -> anyhow::Result<Found> {
     let root = rustix::process::geteuid().is_root();
     if let Some(path) = asked {
-        let text = read(path, root).map_err(|error| not_believed(path, error));
+        let text =
+            open(path, root).and_then(|file| Ok(read(file)?)).map_err(|error| not_believed(path, error));
         return Ok(Found {
             files: vec![ConfigFile { path: path.to_owned(), text: text.context("--config")? }],
             remarks: Vec::new(),
@@ -53,8 +55,12 @@ pub fn files(asked: Option<&Path>) -> anyhow::Result<Found> {
     }
     let mut found = Found::default();
     for path in usual_places(|name| std::env::var_os(name), root, has_more_rights()) {
-        match read(&path, root) {
-            Ok(text) => found.files.push(ConfigFile { path, text }),
+        match open(&path, root) {
+            // Of a file that is believed, what cannot be read is a mistake in it.
+            Ok(file) => {
+                let text = read(file).map_err(|error| not_believed(&path, error.into()))?;
+                found.files.push(ConfigFile { path, text });
+            }
             Err(error) if error.is_missing() => {}
             // Whether there is one behind a directory that may not be searched, nobody knows.
             Err(error) if !root && error.is_denied() && path.symlink_metadata().is_err() => {}
@@ -85,14 +91,17 @@ fn has_more_rights() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-fn read(path: &Path, root: bool) -> Result<String, Untrusted> {
-    let file = if root { trusted_file::open_trusted(path, 0) } else { trusted_file::open_regular(path) }?;
+fn open(path: &Path, root: bool) -> Result<File, Untrusted> {
+    if root { trusted_file::open_trusted(path, 0) } else { trusted_file::open_regular(path) }
+}
+
+fn read(file: File) -> io::Result<String> {
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(std::io::Error::other(format!("is longer than {MAX_BYTES} bytes")).into());
+        return Err(io::Error::other(format!("is longer than {MAX_BYTES} bytes")));
     }
-    String::from_utf8(text).map_err(|_| std::io::Error::other("is not text in UTF-8").into())
+    String::from_utf8(text).map_err(|_| io::Error::other("is not text in UTF-8"))
 }
 
 fn not_believed(path: &Path, error: Untrusted) -> anyhow::Error {
