@@ -259,9 +259,10 @@ fn begin_with(
 /// A table, parsed and as it is.
 pub fn load_table(path: &Path) -> Result<(SavedTable, Arc<[u8]>), Failure> {
     let place = || format!("--load-table {}", path.display());
-    let saved =
-        learned_table::read(path).map_err(|error| Failure::wrong_arguments(error.context(place())))?;
-    Ok((SavedTable::parse(&saved).with_context(place)?, saved.into()))
+    let refused = |error: anyhow::Error| Failure::wrong_arguments(error.context(place()));
+    let saved = learned_table::read(path).map_err(refused)?;
+    let table = SavedTable::parse(&saved).map_err(|error| refused(error.into()))?;
+    Ok((table, saved.into()))
 }
 
 /// A preset by name, else a file.

@@ -89,13 +89,13 @@ fn a_table_that_no_scheme_begins_with_is_refused() {
 fn what_is_no_table_is_refused() {
     let place = Place::new();
     let (trace, table) = (place.path("t.pctrace"), place.path("table"));
-    let load = |code, words: &[&str]| refuses(code, &["simulate", &trace, "--load-table", &table], words);
-    load(2, &["--load-table", &table, "No such file"]);
+    let load = |words: &[&str]| refuses(2, &["simulate", &trace, "--load-table", &table], words);
+    load(&["--load-table", &table, "No such file"]);
     fs::write(&table, "not a table at all").expect("it can be written");
-    load(1, &["--load-table", &table]);
+    load(&["--load-table", &table]);
     let from = fs::File::create(&table).expect("it can be made");
     from.set_len(65 << 20).expect("it can be long");
-    load(2, &["--load-table", "longer than"]);
+    load(&["--load-table", "longer than"]);
     let baseline = ["simulate", &trace, "--scheme", "baseline", "--save-table", &table];
     refuses(2, &baseline, &["--save-table", "add pcstream to --scheme"]);
     let nowhere = place.path("no/such/table");
