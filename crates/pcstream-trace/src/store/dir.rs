@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::META_FILE;
 use super::error::TraceError;
-use super::files::{beside, is_trace_file};
+use super::files::is_trace_file;
 
 /// A directory of a trace. Its lock, if it has one, is given up when it is dropped or when the process dies.
 #[derive(Debug)]
@@ -203,29 +203,23 @@ impl Parent {
         Ok(())
     }
 
-    /// Gives a directory the name of another one that is here, and that one the name of the first.
-    pub fn exchange(&self, dir: &mut Dir, other: &mut Dir) -> Result<(), TraceError> {
+    /// Gives a directory the name of another trace that is here, and removes that one.
+    pub fn replace(&self, dir: &mut Dir, mut old: Dir) -> Result<(), TraceError> {
         self.check(dir)?;
-        self.check(other)?;
-        let names = (name(&dir.path), name(&other.path));
+        self.check(&old)?;
+        let names = (name(&dir.path), name(&old.path));
         match rustix::fs::renameat_with(&self.0, names.0, &self.0, names.1, RenameFlags::EXCHANGE) {
-            Ok(()) => {
-                std::mem::swap(&mut dir.path, &mut other.path);
-                Ok(())
+            Ok(()) => std::mem::swap(&mut dir.path, &mut old.path),
+            // Not every file system can, such as NFS and some FUSE. What lacks a name meanwhile is complete.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                self.remove(&old)?;
+                return self.rename(dir, &old.path);
             }
-            // Not every file system can, such as NFS and some FUSE.
-            Err(Errno::INVAL | Errno::NOSYS) => self.exchange_by_steps(dir, other),
-            Err(e) => Err(TraceError::io("rename the finished trace to", &other.path, e.into())),
+            Err(e) => return Err(TraceError::io("rename the finished trace to", &old.path, e.into())),
         }
-    }
-
-    /// The same by a third name, which nothing has: an earlier process may have ended between the steps.
-    fn exchange_by_steps(&self, dir: &mut Dir, other: &mut Dir) -> Result<(), TraceError> {
-        let (from, to) = (dir.path.clone(), other.path.clone());
-        let free = (1..).map(|n| beside(&to, &format!(".replaced{n}"))).find(|path| !self.has(path));
-        self.rename(other, &free.unwrap_or_default())?;
-        self.rename(dir, &to)?;
-        self.rename(other, &from)
+        // If this is killed before the old one is gone, it is not taken for a new one that only lacks its name.
+        old.replace_file(META_FILE, b"{}\n")?;
+        self.remove(&old)
     }
 
     /// Removes a trace, whole or partial, after checking that it is nothing else.
@@ -245,31 +239,4 @@ fn name(path: &Path) -> &OsStr {
 fn not_a_trace(path: &Path, found: String) -> TraceError {
     let remedy = "; it was left untouched, choose another name";
     TraceError::NotATrace { path: path.to_owned(), found, remedy }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_exchange_by_steps_leaves_what_an_earlier_one_left() {
-        let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| root.path().join(name);
-        for (name, content) in [("t", "old"), ("t.partial", "new"), ("t.replaced1", "left")] {
-            fs::create_dir(at(name)).unwrap();
-            fs::write(at(name).join(META_FILE), content).unwrap();
-        }
-        let parent = Parent::of(&at("t")).unwrap();
-        let (mut new, mut old) = (parent.open(&at("t.partial")).unwrap(), parent.open(&at("t")).unwrap());
-        let read = |name: &str| fs::read_to_string(at(name).join(META_FILE)).unwrap();
-        for (exchange, there) in
-            [(Parent::exchange_by_steps as fn(&_, &mut _, &mut _) -> _, "new"), (Parent::exchange, "old")]
-        {
-            exchange(&parent, &mut new, &mut old).unwrap();
-            std::mem::swap(&mut new, &mut old);
-            assert_eq!((read("t").as_str(), read("t.replaced1").as_str()), (there, "left"));
-            assert_eq!((new.path(), old.path()), (at("t.partial").as_path(), at("t").as_path()));
-        }
-        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 3);
-    }
 }

@@ -27,15 +27,10 @@ const BLOCK_BYTES: u64 = 256 * 1024;
 /// The three tables, in the order in which they are written.
 pub(super) const TABLES: [&str; 3] = ["contexts", "files", "events"];
 
-/// Where a trace is written before it gets its name, `target`.
+/// Where a trace is written before it gets its name, `target`. A slash after that is no part of it.
 pub fn partial_path(target: &Path) -> PathBuf {
-    beside(target, PARTIAL_SUFFIX)
-}
-
-/// The path with something appended to its name; a slash after that is no part of it.
-pub(super) fn beside(target: &Path, suffix: &str) -> PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
+    name.push(PARTIAL_SUFFIX);
     target.with_file_name(name)
 }
 

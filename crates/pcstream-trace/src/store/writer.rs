@@ -277,12 +277,9 @@ impl TraceWriter {
         if !self.overwrite {
             return Err(TraceError::Exists(self.target.clone()));
         }
-        let mut old = self.parent.open(&self.target)?;
+        let old = self.parent.open(&self.target)?;
         old.trace_files()?;
-        self.parent.exchange(&mut self.dir, &mut old)?;
-        // If this is killed before the old one is gone, it is not taken for a new one that only lacks its name.
-        old.replace_file(META_FILE, b"{}\n")?;
-        self.parent.remove(&old)
+        self.parent.replace(&mut self.dir, old)
     }
 
     /// Gives the trace up and removes what was written of it.
