@@ -99,7 +99,7 @@ impl Placer {
         if is_new && !self.fed && self.unsaved.is_none() {
             return;
         }
-        match self.load_table().and_then(|taken| self.write().map(|()| taken)) {
+        match self.saved() {
             Ok(taken) => {
                 let replaced = self.table.as_ref().filter(|_| taken);
                 self.notes.extend(replaced.map(|table| {
@@ -133,7 +133,7 @@ impl Placer {
             self.notes.push("nothing to reload: there is no table (--table)".to_owned());
             return;
         };
-        match self.load_table().and_then(|taken| self.write().map(|()| taken)) {
+        match self.saved() {
             Ok(taken) => {
                 let what = if taken { "taken up and saved" } else { "saved" };
                 self.notes.push(format!("the table {path} was {what}"));
@@ -170,11 +170,13 @@ impl Placer {
         Ok(true)
     }
 
-    fn write(&mut self) -> Result<(), TableFileError> {
-        match (&mut self.table, self.learner.learned()) {
-            (Some(table), Some(learned)) => table.write(&learned),
-            _ => Ok(()),
+    /// Takes up the table if somebody replaced it, and saves. Whether it was taken up.
+    fn saved(&mut self) -> Result<bool, TableFileError> {
+        let taken = self.load_table()?;
+        if let (Some(table), Some(learned)) = (&mut self.table, self.learner.learned()) {
+            table.write(&learned)?;
         }
+        Ok(taken)
     }
 
     fn apply(&mut self, step: &Step) {

@@ -41,29 +41,23 @@ impl Importer {
     pub fn line(&mut self, line: &[u8]) -> Result<(), LineError> {
         let Importer { parser, sink, .. } = self;
         sink.counts.lines += 1;
-        let is_first = sink.counts.lines == 1;
-        let line = if is_first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
-        let imported = text(line).map_err(LineError::Bad).and_then(|text| match request(parser, text) {
+        let imported = match parsed(parser, line, sink.counts.lines == 1) {
             Ok(Some(record)) => sink.add(&record),
-            Err(bad) if !is_first || !is_heading(text, &bad) => Err(bad.into()),
-            Ok(None) | Err(_) => {
+            Ok(None) => {
                 sink.counts.other_lines += 1;
-                sink.counts.headings += u64::from(!has_digit(text));
+                sink.counts.headings += u64::from(!has_digit(line));
                 Ok(())
             }
-        });
+            Err(bad) => Err(bad.into()),
+        };
         sink.counts.bad_lines += u64::from(matches!(imported, Err(LineError::Bad(_))));
         imported
     }
 
     /// Counts the volume of a line and imports nothing. The first line of an input may be a heading.
     pub fn survey(&mut self, line: &[u8], is_first: bool) -> Result<(), BadLine> {
-        let line = if is_first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
-        let text = text(line)?;
-        match request(&mut self.parser, text) {
-            Ok(Some(record)) => self.sink.volumes.add(record.volume),
-            Err(bad) if !is_first || !is_heading(text, &bad) => return Err(bad),
-            Ok(None) | Err(_) => {}
+        if let Some(record) = parsed(&mut self.parser, line, is_first)? {
+            self.sink.volumes.add(record.volume);
         }
         Ok(())
     }
@@ -131,11 +125,11 @@ impl Importer {
 
 /// Whether a line that cannot be imported is the heading of a table: as many columns as a request has, and no digit.
 fn is_heading(text: &str, bad: &BadLine) -> bool {
-    bad.place != "line" && !has_digit(text)
+    bad.place != "line" && !has_digit(text.as_bytes())
 }
 
-fn has_digit(text: &str) -> bool {
-    text.bytes().any(|b| b.is_ascii_digit())
+fn has_digit(line: &[u8]) -> bool {
+    line.iter().any(u8::is_ascii_digit)
 }
 
 /// A line as text, without white space around it, but with its tabs: an empty cell may be the first or the last.
@@ -151,9 +145,20 @@ fn text(line: &[u8]) -> Result<&str, BadLine> {
     Ok(text.trim_matches(|c: char| c.is_whitespace() && c != '\t'))
 }
 
-/// The request of a line; empty lines have none in any format.
-fn request<'a>(parser: &'a mut Box<dyn Parser>, text: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-    if text.trim().is_empty() { Ok(None) } else { parser.parse(text) }
+/// The request of a line. Empty lines have none in any format, nor has the heading of a table, which may come first.
+fn parsed<'a>(
+    parser: &'a mut Box<dyn Parser>,
+    line: &'a [u8],
+    is_first: bool,
+) -> Result<Option<Record<'a>>, BadLine> {
+    let text = text(if is_first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line })?;
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    match parser.parse(text) {
+        Err(bad) if is_first && is_heading(text, &bad) => Ok(None),
+        request => request,
+    }
 }
 
 #[cfg(test)]
