@@ -42,19 +42,9 @@ pub enum SettingsError {
         /// The option.
         option: String,
     },
-    /// The option has no such choice.
-    #[error("--{option} {found:?}: expected {}", choices.join(" or "))]
-    Choice {
-        /// The option.
-        option: &'static str,
-        /// What was chosen.
-        found: String,
-        /// What can be chosen.
-        choices: &'static [&'static str],
-    },
-    /// The option takes no such text.
+    /// The option takes no such word or text.
     #[error("--{option} {problem}")]
-    Text {
+    Choice {
         /// The option.
         option: &'static str,
         /// What is wrong, and what was expected.
@@ -94,16 +84,14 @@ pub(super) fn choices(
     let choice = |option: &FormatOption| match given.get(option.name) {
         None => Ok(option.choices[0].to_owned()),
         Some(found) if option.choices.contains(&found.as_str()) => Ok(found.clone()),
-        Some(found) => match option.text {
-            Some(text) => (text.check)(found)
-                .map(|()| found.clone())
-                .map_err(|problem| SettingsError::Text { option: option.name, problem }),
-            None => Err(SettingsError::Choice {
-                option: option.name,
-                found: found.clone(),
-                choices: option.choices,
-            }),
-        },
+        Some(found) => {
+            let checked = match option.text {
+                Some(text) => (text.check)(found),
+                None => Err(format!("{found:?}: expected {}", option.choices.join(" or "))),
+            };
+            let refused = |problem| SettingsError::Choice { option: option.name, problem };
+            checked.map(|()| found.clone()).map_err(refused)
+        }
     };
     format.options.iter().map(choice).collect()
 }
