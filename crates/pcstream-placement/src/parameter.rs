@@ -11,6 +11,8 @@ use std::fmt;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
+pub use pcstream_trace::named;
+
 use crate::error::SchemeError;
 use crate::future::Future;
 use crate::names::nearest;
@@ -293,11 +295,11 @@ impl Value for Vec<String> {
     }
 }
 
-/// Gives the variants of an enum their names as values, and the enum a `CHOICES` that lists them: the unit of its
-/// [`parameter!`](crate::parameter!).
+/// Gives the variants of an enum their names ([`named!`]), also as values, and the enum a `CHOICES` that lists them: the unit
+/// of its [`parameter!`](crate::parameter!).
 ///
 /// ```
-/// #[derive(Debug, PartialEq)]
+/// #[derive(Clone, Copy, Debug, PartialEq)]
 /// enum Order {
 ///     Oldest,
 ///     Newest,
@@ -310,7 +312,9 @@ impl Value for Vec<String> {
 /// ```
 #[macro_export]
 macro_rules! choices {
-    ($type:ty: $first:ident = $first_name:literal $(, $variant:ident = $name:literal)* $(,)?) => {
+    ($type:ident: $first:ident = $first_name:literal $(, $variant:ident = $name:literal)* $(,)?) => {
+        $crate::parameter::named!($type: $first = $first_name $(, $variant = $name)*);
+
         impl $type {
             /// The names of all choices.
             pub const CHOICES: &'static str = concat!($first_name $(, ", ", $name)*);
@@ -318,18 +322,11 @@ macro_rules! choices {
 
         impl $crate::parameter::Value for $type {
             fn read(text: &str) -> Result<Self, String> {
-                match text {
-                    $first_name => Ok(<$type>::$first),
-                    $($name => Ok(<$type>::$variant),)*
-                    _ => Err(format!("one of {}", Self::CHOICES)),
-                }
+                Self::from_name(text).ok_or_else(|| format!("one of {}", Self::CHOICES))
             }
 
             fn show(&self) -> String {
-                match self {
-                    <$type>::$first => $first_name.to_owned(),
-                    $(<$type>::$variant => $name.to_owned(),)*
-                }
+                self.name().to_owned()
             }
         }
     };

@@ -1,6 +1,6 @@
 //! Enums with a name for each variant.
 
-/// Declares the names of an enum's variants, each once: `ALL` and `name`. One that is left out does not compile.
+/// Declares the names of an enum's variants, each once: `ALL`, `name` and `from_name`. One that is left out does not compile.
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,6 +11,7 @@
 /// pcstream_trace::named!(Order: Oldest = "oldest", Newest = "newest");
 ///
 /// assert_eq!(Order::ALL.map(Order::name), ["oldest", "newest"]);
+/// assert_eq!(Order::from_name("newest"), Some(Order::Newest));
 /// ```
 #[macro_export]
 macro_rules! named {
@@ -23,6 +24,14 @@ macro_rules! named {
             pub fn name(self) -> &'static str {
                 match self {
                     $($type::$variant => $name,)+
+                }
+            }
+
+            /// The one with this name.
+            pub fn from_name(name: &str) -> Option<$type> {
+                match name {
+                    $($name => Some($type::$variant),)+
+                    _ => None,
                 }
             }
         }

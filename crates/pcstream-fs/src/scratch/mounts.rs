@@ -40,19 +40,7 @@ pub enum FsKind {
     Xfs,
 }
 
-impl FsKind {
-    /// All, in the order in which help names them.
-    pub const ALL: [FsKind; 3] = [FsKind::Ext4, FsKind::Xfs, FsKind::F2fs];
-
-    /// The kernel's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            FsKind::Ext4 => "ext4",
-            FsKind::F2fs => "f2fs",
-            FsKind::Xfs => "xfs",
-        }
-    }
-}
+pcstream_trace::named!(FsKind: Ext4 = "ext4", Xfs = "xfs", F2fs = "f2fs");
 
 impl fmt::Display for FsKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,7 +52,7 @@ impl std::str::FromStr for FsKind {
     type Err = ScratchError;
 
     fn from_str(name: &str) -> Result<FsKind, ScratchError> {
-        FsKind::ALL.into_iter().find(|fs| fs.name() == name).ok_or_else(|| ScratchError::Option {
+        FsKind::from_name(name).ok_or_else(|| ScratchError::Option {
             option: "--fs",
             value: name.into(),
             expected: "ext4, xfs or f2fs".into(),

@@ -121,17 +121,6 @@ choices!(Clusterer: KMeans = "k-means", MergeClosest = "merge-closest");
 choices!(Distance: Linear = "linear", Log = "log");
 choices!(Numbering: Keep = "keep", ByLifetime = "by-lifetime");
 
-/// One of [`KeySource::CHOICES`].
-impl Value for KeySource {
-    fn read(text: &str) -> Result<Self, String> {
-        KeySource::named(text).ok_or_else(|| format!("one of {}", KeySource::CHOICES))
-    }
-
-    fn show(&self) -> String {
-        self.name().to_owned()
-    }
-}
-
 /// `pages:WINDOW`, `half`, `mean`, or the weight of a new lifetime.
 impl Value for Averaging {
     fn read(text: &str) -> Result<Self, String> {

@@ -232,8 +232,8 @@ impl Rule {
                 return Err(RulesError::Twice { line, field });
             }
             for name in value.split(',') {
-                let kind = Kind::ALL.into_iter().find(|k| k.name() == name);
-                let kind = kind.ok_or_else(|| RulesError::Kind { line, found: shown(name) })?;
+                let kind =
+                    Kind::from_name(name).ok_or_else(|| RulesError::Kind { line, found: shown(name) })?;
                 self.kinds |= 1 << kind as u8;
             }
             return Ok(());

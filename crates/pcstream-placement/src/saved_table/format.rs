@@ -182,7 +182,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<SavedTable, TableError> {
 }
 
 fn key_of(bytes: &[u8]) -> Option<KeySource> {
-    KeySource::named(&name_of(bytes)??)
+    KeySource::from_name(&name_of(bytes)??)
 }
 
 /// A name padded with zeros, and whether there is one; `None`: it is no text.

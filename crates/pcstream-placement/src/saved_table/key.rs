@@ -16,34 +16,15 @@ pub enum KeySource {
     File,
 }
 
+crate::choices!(KeySource:
+    Context = "context",
+    ContextTree = "context-tree",
+    Executable = "executable",
+    Extension = "extension",
+    File = "file",
+);
+
 impl KeySource {
-    /// All of them.
-    pub const ALL: [KeySource; 5] = [
-        KeySource::Context,
-        KeySource::ContextTree,
-        KeySource::Executable,
-        KeySource::Extension,
-        KeySource::File,
-    ];
-    /// Their names.
-    pub const CHOICES: &'static str = "context, context-tree, executable, extension, file";
-
-    /// Its name, in files and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            KeySource::Context => "context",
-            KeySource::ContextTree => "context-tree",
-            KeySource::Executable => "executable",
-            KeySource::Extension => "extension",
-            KeySource::File => "file",
-        }
-    }
-
-    /// The one with this name.
-    pub fn named(name: &str) -> Option<KeySource> {
-        KeySource::ALL.into_iter().find(|key| key.name() == name)
-    }
-
     /// Whether what was learned of keys of the kind `other` means something: signatures of contexts are also in the tree.
     pub fn begins_with(self, other: KeySource) -> bool {
         let has_contexts = |key| matches!(key, KeySource::Context | KeySource::ContextTree);
@@ -59,17 +40,5 @@ impl KeySource {
             Some("vstream-file") => KeySource::File,
             _ => KeySource::Context,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_have_their_names() {
-        assert_eq!(KeySource::ALL.map(KeySource::name).join(", "), KeySource::CHOICES);
-        assert!(KeySource::ALL.iter().all(|key| KeySource::named(key.name()) == Some(*key)));
-        assert_eq!(KeySource::named("colour"), None);
     }
 }

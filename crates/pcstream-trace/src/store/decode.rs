@@ -216,14 +216,9 @@ pub(super) fn decode_events(
     let (times, lbas, file_pages) = (&times[..rows], &lbas[..rows], &file_pages[..rows]);
     let (pages, contexts, files, streams) =
         (&pages[..rows], &contexts[..rows], &files[..rows], &streams[..rows]);
-    let ops =
-        Named::find(layout, batch, 1, first_row, |name| Op::ALL.into_iter().find(|op| op.name() == name))?;
-    let kinds = Named::find(layout, batch, 7, first_row, |name| {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
-    })?;
-    let lives = Named::find(layout, batch, 8, first_row, |name| {
-        Life::ALL.into_iter().find(|life| life.name() == name)
-    })?;
+    let ops = Named::find(layout, batch, 1, first_row, Op::from_name)?;
+    let kinds = Named::find(layout, batch, 7, first_row, Kind::from_name)?;
+    let lives = Named::find(layout, batch, 8, first_row, Life::from_name)?;
     let fault = |row: usize, fault: EventFault| TraceError::Event {
         path: layout.path.to_path_buf(),
         row: first_row + row as u64,
@@ -287,7 +282,7 @@ pub(super) fn decode_contexts(
         let row = first_row + i as u64;
         check_id(&layout.path, "context", row, ids[i])?;
         let name = unwinds.value(i);
-        let unwind = Unwind::ALL.into_iter().find(|u| u.name() == name).ok_or_else(|| {
+        let unwind = Unwind::from_name(name).ok_or_else(|| {
             let names = Unwind::ALL.map(Unwind::name).join(", ");
             let problem = format!("unwind {name:?}, expected one of {names}");
             TraceError::Table { path: layout.path.to_path_buf(), row, problem }
