@@ -8,6 +8,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use rustix::mm::{Advice, madvise};
+
 /// Bytes of a block, at most.
 const BLOCK: usize = 32 << 20;
 /// What an array takes before it asks for huge pages, each of which may be taken whole for little.
@@ -176,20 +178,14 @@ impl<T: Copy> Values<T> {
 
 /// Asks for huge pages for the part of a block that is not in use yet. Where there are none, things stay as they are.
 fn ask_for_huge_pages<T>(block: &mut Vec<T>) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::mm::{Advice, madvise};
-        const PAGE: usize = 4096;
-        let rest = block.spare_capacity_mut();
-        let (first, bytes) = (rest.as_mut_ptr().cast::<u8>(), size_of_val(rest));
-        let into = first.addr() % PAGE;
-        let whole = (into + bytes).next_multiple_of(PAGE);
-        // SAFETY: these are the pages of the system that hold it. The advice changes neither contents nor validity of what
-        // they hold.
-        let _ = unsafe { madvise(first.wrapping_sub(into).cast(), whole, Advice::LinuxHugepage) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = block;
+    const PAGE: usize = 4096;
+    let rest = block.spare_capacity_mut();
+    let (first, bytes) = (rest.as_mut_ptr().cast::<u8>(), size_of_val(rest));
+    let into = first.addr() % PAGE;
+    let whole = (into + bytes).next_multiple_of(PAGE);
+    // SAFETY: these are the pages of the system that hold it. The advice changes neither contents nor validity of what
+    // they hold.
+    let _ = unsafe { madvise(first.wrapping_sub(into).cast(), whole, Advice::LinuxHugepage) };
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// How much of a table will be touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +53,20 @@ impl Zeroable for u16 {}
 impl Zeroable for u32 {}
 impl Zeroable for u64 {}
 
-/// A table of a fixed number of entries, all 0 at first.
-pub struct Table<T: Zeroable>(imp::Entries<T>);
+/// Huge pages of x86-64.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A table of a fixed number of entries, all 0 at first: pages of the system, from its zero page.
+pub struct Table<T: Zeroable> {
+    first: NonNull<T>,
+    entries: usize,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to this value alone, and `T` is a plain number.
+unsafe impl<T: Zeroable + Send> Send for Table<T> {}
+// SAFETY: as above.
+unsafe impl<T: Zeroable + Sync> Sync for Table<T> {}
 
 impl<T: Zeroable> Table<T> {
     /// `entries` zeros.
@@ -65,7 +80,25 @@ impl<T: Zeroable> Table<T> {
             .checked_mul(size_of::<T>())
             .filter(|&b| b <= isize::MAX as usize)
             .ok_or_else(too_large)?;
-        imp::Entries::zeroed(entries, bytes, density).map(Table)
+        // The system gives no empty mappings.
+        let bytes = bytes.max(size_of::<T>());
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let failed = |e: rustix::io::Errno| OutOfMemory { bytes: bytes as u64, reason: e.to_string() };
+        // SAFETY: a new mapping at an address that the system chooses touches no memory of ours.
+        let memory =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let memory = memory.map_err(failed)?;
+        if bytes >= HUGE_PAGE {
+            let advice = match density {
+                Density::Dense => Advice::LinuxHugepage,
+                Density::Sparse => Advice::LinuxNoHugepage,
+            };
+            // SAFETY: the range is the mapping, and this advice changes neither contents nor validity. A kernel
+            // without huge pages refuses it, and things stay as they are.
+            let _ = unsafe { madvise(memory, bytes, advice) };
+        }
+        let first = NonNull::new(memory.cast()).expect("a mapping is never at address 0");
+        Ok(Table { first, entries, bytes })
     }
 }
 
@@ -74,111 +107,31 @@ impl<T: Zeroable> Deref for Table<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        self.0.slice()
+        // SAFETY: the mapping has `entries` entries, aligned to a page, whose zeros are legal numbers, and lives as
+        // long as `self`.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.entries) }
     }
 }
 
 impl<T: Zeroable> DerefMut for Table<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        self.0.slice_mut()
+        // SAFETY: as in `deref`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.entries) }
+    }
+}
+
+impl<T: Zeroable> Drop for Table<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `zeroed`, and nobody can have a reference into it any more.
+        let unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok());
     }
 }
 
 impl<T: Zeroable> fmt::Debug for Table<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Table of {} entries", self.len())
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod imp {
-    use std::ptr::NonNull;
-
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-
-    use super::{Density, OutOfMemory, Zeroable};
-
-    const HUGE_PAGE: usize = 2 << 20;
-
-    /// Pages of the system, from its zero page.
-    pub struct Entries<T> {
-        first: NonNull<T>,
-        entries: usize,
-        bytes: usize,
-    }
-
-    // SAFETY: the memory belongs to this value alone, and `T` is a plain number.
-    unsafe impl<T: Zeroable + Send> Send for Entries<T> {}
-    // SAFETY: as above.
-    unsafe impl<T: Zeroable + Sync> Sync for Entries<T> {}
-
-    impl<T: Zeroable> Entries<T> {
-        pub fn zeroed(entries: usize, bytes: usize, density: Density) -> Result<Entries<T>, OutOfMemory> {
-            // The system gives no empty mappings.
-            let bytes = bytes.max(size_of::<T>());
-            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-            let failed = |e: rustix::io::Errno| OutOfMemory { bytes: bytes as u64, reason: e.to_string() };
-            // SAFETY: a new mapping at an address that the system chooses touches no memory of ours.
-            let memory = unsafe {
-                mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)
-            };
-            let memory = memory.map_err(failed)?;
-            if bytes >= HUGE_PAGE {
-                let advice = match density {
-                    Density::Dense => Advice::LinuxHugepage,
-                    Density::Sparse => Advice::LinuxNoHugepage,
-                };
-                // SAFETY: the range is the mapping, and this advice changes neither contents nor validity. A kernel
-                // without huge pages refuses it, and things stay as they are.
-                let _ = unsafe { madvise(memory, bytes, advice) };
-            }
-            let first = NonNull::new(memory.cast()).expect("a mapping is never at address 0");
-            Ok(Entries { first, entries, bytes })
-        }
-
-        #[inline(always)]
-        pub fn slice(&self) -> &[T] {
-            // SAFETY: the mapping has `entries` entries, aligned to a page, whose zeros are legal numbers, and lives as
-            // long as `self`.
-            unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.entries) }
-        }
-
-        #[inline(always)]
-        pub fn slice_mut(&mut self) -> &mut [T] {
-            // SAFETY: as in `slice`, and `self` is borrowed mutably.
-            unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.entries) }
-        }
-    }
-
-    impl<T> Drop for Entries<T> {
-        fn drop(&mut self) {
-            // SAFETY: the mapping was made by `zeroed`, and nobody can have a reference into it any more.
-            let unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
-            debug_assert!(unmapped.is_ok());
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod imp {
-    use super::{Density, OutOfMemory, Zeroable};
-
-    /// Without the system's help: zeroed memory of the allocator.
-    pub struct Entries<T>(Vec<T>);
-
-    impl<T: Zeroable + Default> Entries<T> {
-        pub fn zeroed(entries: usize, _bytes: usize, _density: Density) -> Result<Entries<T>, OutOfMemory> {
-            Ok(Entries(vec![T::default(); entries]))
-        }
-
-        pub fn slice(&self) -> &[T] {
-            &self.0
-        }
-
-        pub fn slice_mut(&mut self) -> &mut [T] {
-            &mut self.0
-        }
     }
 }
 
