@@ -167,7 +167,7 @@ pub fn disks_with_streams() -> Vec<(String, u32)> {
 fn disks_below(sys: &Path) -> Vec<(String, u32)> {
     let disks = std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
     let streams = |disk: std::fs::DirEntry| {
-        let streams = number(&disk.path().join("queue/max_write_streams"));
+        let streams = write_streams(&disk.path());
         // A path of a multipath drive, which nobody can mount.
         let hidden = number(&disk.path().join("hidden")) == 1;
         (streams > 1 && !hidden).then(|| (disk.file_name().to_string_lossy().into_owned(), streams))

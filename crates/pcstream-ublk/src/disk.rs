@@ -11,6 +11,9 @@ use rustix::fs::{major, minor};
 use crate::abi::{self, Parameters};
 use crate::error::UblkError;
 
+/// What it takes to have several write streams.
+pub const IT_TAKES: &str =
+    "it takes an NVMe drive with FDP whose namespace has several placement handles, and Linux 6.16 or newer";
 /// The largest request: more than disks take at once.
 pub const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// The largest discard: what the block layer asks for at once.
@@ -106,11 +109,7 @@ impl Limits {
             zeroes_max: number("write_zeroes_max_bytes"),
         };
         if limits.streams < 2 {
-            return Err(format!(
-                "{} has {} write streams; it takes an NVMe drive with FDP whose namespace has several placement handles, \
-                 and Linux 6.16 or newer",
-                limits.name, limits.streams
-            ));
+            return Err(format!("{} has {} write streams; {IT_TAKES}", limits.name, limits.streams));
         }
         if !text("zoned").trim().is_empty() && text("zoned").trim() != "none" {
             return Err("this disk has zones, which are not passed on".to_owned());

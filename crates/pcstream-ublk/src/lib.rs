@@ -21,7 +21,7 @@ mod shared;
 pub mod table;
 
 pub use control::Control;
-pub use disk::Limits;
+pub use disk::{IT_TAKES, Limits};
 pub use error::UblkError;
 pub use link::{Link, Served};
 pub use making::remove_stale;

@@ -3,9 +3,9 @@
 //! Idea: the BPF program chooses streams as for `kfunc`, by the same table (`stream_table`), and notes them by page for
 //! the server. Nothing is added to the kernel: io_uring carries a stream to a raw disk.
 
-use super::stream_table::StreamTableSink;
+use super::stream_table::{StreamTableSink, of_scheme};
 use crate::device::Device;
-use crate::sink::{ByRequest, STREAMS_MAX, SinkInfo, Usable};
+use crate::sink::{ByRequest, SinkInfo, Usable};
 
 /// Its entry in the registry.
 pub const INFO: SinkInfo = SinkInfo {
@@ -42,7 +42,7 @@ fn usable(device: &Device) -> Usable {
 /// Streams that a scheme has: S0 takes the disk's first, where writes without a stream go.
 fn streams(device: &Device) -> u8 {
     let served = device.server.as_ref().and_then(|answer| answer.as_ref().ok());
-    served.map_or(2, |server| server.streams).clamp(2, STREAMS_MAX.into()) as u8
+    of_scheme(served.map_or(0, |server| server.streams))
 }
 
 #[cfg(test)]

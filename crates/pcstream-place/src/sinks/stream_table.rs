@@ -13,6 +13,7 @@
 
 use pcstream_placement::Stream;
 use pcstream_trace::ContextId;
+use pcstream_ublk::IT_TAKES;
 use rustc_hash::FxHashMap;
 
 use crate::contexts::{Changes, Decisions};
@@ -25,11 +26,7 @@ pub fn several(device: &Device) -> Result<u32, String> {
     if streams > 1 {
         return Ok(streams);
     }
-    Err(format!(
-        "{name} has {}; it takes an NVMe drive with FDP whose namespace has several placement handles, and Linux 6.16 or \
-         newer",
-        too_few(streams)
-    ))
+    Err(format!("{name} has {}; {IT_TAKES}", too_few(streams)))
 }
 
 /// How many write streams a device has that has not several.
@@ -39,7 +36,12 @@ pub fn too_few(streams: u32) -> &'static str {
 
 /// Streams that a scheme has: S0 takes the device's first, where writes without a stream go.
 pub fn streams(device: &Device) -> u8 {
-    device.write_streams.clamp(2, STREAMS_MAX.into()) as u8
+    of_scheme(device.write_streams)
+}
+
+/// The same of so many write streams.
+pub fn of_scheme(write_streams: u32) -> u8 {
+    write_streams.clamp(2, STREAMS_MAX.into()) as u8
 }
 
 /// Fills the BPF program's table of streams.
