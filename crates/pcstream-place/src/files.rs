@@ -22,6 +22,22 @@ pub const MAX_FILES: usize = 65_536;
 /// Contexts of a file that are kept apart.
 pub const MAX_CONTEXTS: usize = 64;
 
+/// What stays the same when a file is renamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Inode number.
+    pub inode: u64,
+    /// Of the inode number, which is used again.
+    pub generation: u32,
+}
+
+impl Identity {
+    /// That of a file.
+    pub fn of(file: &File) -> Identity {
+        Identity { inode: file.inode, generation: file.generation }
+    }
+}
+
 /// A file that is followed.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
@@ -65,8 +81,7 @@ impl Followed {
 #[derive(Debug)]
 pub struct Files {
     followed: FxHashMap<FileId, Followed>,
-    /// By inode and generation.
-    ids: FxHashMap<(u64, u32), FileId>,
+    ids: FxHashMap<Identity, FileId>,
     /// By the time of their last write.
     order: BTreeMap<u64, FileId>,
     writes: u64,
@@ -96,7 +111,7 @@ impl Files {
 
     /// A file that may be written soon. One that was renamed has another id: it keeps its hint and who wrote it.
     pub fn enter(&mut self, file: &File) {
-        let before = self.ids.get(&identity(file)).copied().and_then(|id| self.remove(id));
+        let before = self.ids.get(&Identity::of(file)).copied().and_then(|id| self.remove(id));
         // Ids begin again some day.
         self.remove(file.id);
         if self.followed.len() >= self.max_files
@@ -108,14 +123,14 @@ impl Files {
         self.writes += 1;
         let followed = Followed { file: file.clone(), written: self.writes, ..before.unwrap_or_default() };
         self.order.insert(self.writes, file.id);
-        self.ids.insert(identity(file), file.id);
+        self.ids.insert(Identity::of(file), file.id);
         self.followed.insert(file.id, followed);
     }
 
     fn remove(&mut self, id: FileId) -> Option<Followed> {
         let followed = self.followed.remove(&id)?;
         self.order.remove(&followed.written);
-        self.ids.remove(&identity(&followed.file));
+        self.ids.remove(&Identity::of(&followed.file));
         Some(followed)
     }
 
@@ -196,11 +211,6 @@ impl Files {
     pub fn contexts_not_counted(&self) -> u64 {
         self.contexts_not_counted
     }
-}
-
-/// What stays the same when a file is renamed.
-fn identity(file: &File) -> (u64, u32) {
-    (file.inode, file.generation)
 }
 
 #[cfg(test)]

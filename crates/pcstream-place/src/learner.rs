@@ -238,7 +238,8 @@ mod tests {
         for _ in 0..100 {
             learner.feed(&batch(0, 0, vec![write(1, 1, 0, 1)]));
         }
-        assert_eq!((learner.pages_of(ContextId(1)), learner.decisions().known()), (100, 0));
+        assert_eq!(learner.pages_of(ContextId(1)), 100);
+        assert_eq!(learner.decisions().of(ContextId(1)).lifetime_pages, None);
         let same = |context: ContextId| {
             let mut other = Learner::new(scheme("pcstream")).expect("it places by context");
             other.feed(&batch(1, 1, Vec::new()));

@@ -154,9 +154,7 @@ impl Placer {
         // For what is reported: nothing is placed any more.
         self.learner.decide_all();
         self.sink.take_back();
-        let mut summary = Summary::of(&self.scheme, &self.learner, self.sink.as_ref());
-        summary.losses.insert(SAVES_FAILED.to_owned(), self.saves_failed);
-        summary
+        Summary::of(self.sink.name(), &self.scheme, &self.learner, self.standing())
     }
 
     /// Takes up what somebody else put in the table's place, if so.
@@ -234,12 +232,7 @@ mod tests {
         let mut second = placer(&table).expect("just saved");
         let loaded = format!("the table {}: contexts loaded: 2", table.display());
         assert_eq!(second.notes(), [loaded]);
-        let standing = second.standing();
-        assert_eq!(
-            (standing.contexts_known, standing.statistics["contexts_known"]),
-            (2, 2),
-            "before any writes"
-        );
+        assert_eq!(second.standing().statistics["contexts_known"], 2, "before any writes");
         second.feed(&batch(2, 2, Vec::new()), &[]);
         let after = second.finish();
         let known = |summary: &Summary| {
@@ -332,7 +325,7 @@ mod tests {
         assert!(placer.notes().is_empty());
         std::fs::write(&table, notes).expect("written");
         let summary = placer.finish();
-        assert_eq!(summary.losses["table_saves_failed"], 3);
+        assert_eq!(summary.standing.losses["table_saves_failed"], 3);
         assert_eq!(std::fs::read_to_string(&table).expect("it is there"), "somebody's notes");
     }
 }

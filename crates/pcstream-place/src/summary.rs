@@ -11,10 +11,8 @@ use crate::learner::Learner;
 use crate::sink::{Outcome, Sink, StreamUse};
 
 /// How placing stands: counts only, so that it can be asked for at any time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Standing {
-    /// Contexts whose lifetime is expected: the statistic of the same name, which counts those of a loaded table.
-    pub contexts_known: u64,
     /// How often all contexts were given streams together.
     pub clusterings: u64,
     /// What became of requests, by write stream; empty unless the sink gives them one.
@@ -39,14 +37,11 @@ impl Standing {
             ("files_forgotten", files.forgotten()),
             ("file_contexts_not_counted", files.contexts_not_counted()),
         ];
-        let facts = learner.facts();
-        let known = facts.iter().find(|(name, _)| *name == "contexts_known");
         Standing {
-            contexts_known: known.map_or(0, |&(_, contexts)| contexts),
             clusterings: learner.decisions().clusterings(),
             streams: sink.uses(),
             hints: if sink.gives_hints() { learner.hint_uses() } else { Vec::new() },
-            statistics: facts.into_iter().chain(sink.facts()).chain(of_files).map(owned).collect(),
+            statistics: learner.facts().into_iter().chain(sink.facts()).chain(of_files).map(owned).collect(),
             losses: sink.losses().into_iter().chain(unfollowed).map(owned).collect(),
         }
     }
@@ -63,20 +58,13 @@ pub struct Summary {
     pub written_pages: u64,
     /// Of these, pages without a context: metadata, and what was lost.
     pub pages_without_context: u64,
-    /// How often all contexts were given streams together.
-    pub clusterings: u64,
     /// Contexts, the heaviest writer first.
     pub contexts: Vec<ContextSummary>,
     /// Files that were followed to the end, in the order of their first write.
     pub files: Vec<FileSummary>,
-    /// What became of requests, by write stream; empty unless the sink gives them one.
-    pub streams: Vec<StreamUse>,
-    /// File data by the hint that its requests carried; empty unless the sink gives hints.
-    pub hints: Vec<HintUse>,
-    /// What was counted.
-    pub statistics: BTreeMap<String, u64>,
-    /// What was lost, by cause.
-    pub losses: BTreeMap<String, u64>,
+    /// How placing stood at the end.
+    #[serde(flatten)]
+    pub standing: Standing,
 }
 
 /// A context.
@@ -153,8 +141,8 @@ struct Tally {
 }
 
 impl Summary {
-    /// Of everything so far.
-    pub fn of(scheme: &str, learner: &Learner, sink: &dyn Sink) -> Summary {
+    /// Of everything so far, with how placing stands.
+    pub fn of(sink: &str, scheme: &str, learner: &Learner, standing: Standing) -> Summary {
         let mut tallies: FxHashMap<ContextId, Tally> = FxHashMap::default();
         let mut files = Vec::new();
         let signatures: Vec<Signature> =
@@ -179,25 +167,20 @@ impl Summary {
         let mut contexts: Vec<ContextSummary> =
             learner.contexts().map(|l| context_row(l, &tallies)).collect();
         contexts.sort_by_key(|context| std::cmp::Reverse(context.pages));
-        let Standing { clusterings, streams, hints, statistics, losses, .. } = Standing::of(learner, sink);
         Summary {
-            sink: sink.name().to_owned(),
+            sink: sink.to_owned(),
             scheme: scheme.to_owned(),
             written_pages: learner.written_pages(),
             pages_without_context: learner.pages_of(ContextId::NONE),
-            clusterings,
             contexts,
             files,
-            streams,
-            hints,
-            statistics,
-            losses,
+            standing,
         }
     }
 
     /// Everything that was lost.
     pub fn lost(&self) -> u64 {
-        self.losses.values().sum()
+        self.standing.losses.values().sum()
     }
 }
 

@@ -161,7 +161,7 @@ fn complete(mut summary: Summary, finished: Option<&Finished>, service: bool) ->
     result::name(&mut summary, &finished.contexts);
     let counts = |(name, _): &(&String, &u64)| !(service && OF_THE_END.contains(&name.as_str()));
     let losses = finished.losses.iter().filter(counts).map(|(name, value)| (name.clone(), *value));
-    summary.losses.extend(losses);
+    summary.standing.losses.extend(losses);
     summary
 }
 
@@ -198,7 +198,7 @@ fn outcome(
 
 /// Whether anything was lost.
 fn say_losses(summary: &Summary, ui: Ui) -> bool {
-    let lost = human::losses(&summary.losses);
+    let lost = human::losses(&summary.standing.losses);
     if !lost.is_empty() {
         ui.remark(&format!("not all writes were learned from or placed: {lost}"));
     }

@@ -19,28 +19,14 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use pcstream_trace::File;
 use rustc_hash::FxHashMap;
+
+use crate::files::Identity;
 
 /// Files whose hints are known.
 pub const MAX_GIVEN: usize = 1 << 20;
 /// Longest file that is read: a line has at most 64 bytes.
 const MAX_BYTES: u64 = 2 * 64 * MAX_GIVEN as u64;
-
-/// A file's identity on its device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    /// Inode number.
-    pub inode: u64,
-    /// Of the inode number, which is used again.
-    pub generation: u32,
-}
-
-impl From<&File> for Identity {
-    fn from(file: &File) -> Identity {
-        Identity { inode: file.inode, generation: file.generation }
-    }
-}
 
 /// A hint that was given, as the kernel numbers hints; 0: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,9 +26,10 @@ use pcstream_trace::{File, Life};
 use rustc_hash::FxHashSet;
 
 use crate::device::Device;
+use crate::files::Identity;
 use crate::hint::HintClasses;
 use crate::sink::{ByRequest, Outcome, Sink, SinkFact, SinkInfo, SinkInputs, Usable};
-use crate::sinks::given::{Change, Given, Identity};
+use crate::sinks::given::{Change, Given};
 
 /// Its entry in the registry.
 pub const INFO: SinkInfo = SinkInfo {
@@ -238,7 +239,7 @@ impl Sink for Hints {
     }
 
     fn file(&mut self, file: &File, hint: Life) -> Outcome {
-        let outcome = self.set(file.into(), hint).unwrap_or_else(|error| match error.raw_os_error() {
+        let outcome = self.set(Identity::of(file), hint).unwrap_or_else(|error| match error.raw_os_error() {
             Some(NOT_MOUNTED) => Outcome::Gone,
             _ if means_gone(&error) => Outcome::Gone,
             code => Outcome::Refused(code.unwrap_or(libc::EIO)),

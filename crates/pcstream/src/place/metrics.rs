@@ -144,7 +144,7 @@ fn placing(standing: &Standing) -> Placing {
         pages_of_others: used.pages_of_others,
     };
     Placing {
-        contexts_known: standing.contexts_known,
+        contexts_known: standing.statistics.get("contexts_known").copied().unwrap_or(0),
         clusterings: standing.clusterings,
         hints: hints.collect(),
         hinted: standing.hints.iter().map(hinted).collect(),

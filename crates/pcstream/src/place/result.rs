@@ -57,7 +57,7 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
         percent(with as f64 / all.max(1) as f64),
         counted(summary.contexts.iter().filter(|context| context.pages > 0).count() as u64, "context"),
         summary.scheme,
-        counted(summary.clusterings, "clustering"),
+        counted(summary.standing.clusterings, "clustering"),
         summary.sink,
     );
     let mut lines = layout.wrap(&head, 9);
@@ -79,11 +79,11 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
 
 /// What became of requests, where the sink gives them streams.
 fn streams(summary: &Summary, layout: Layout) -> Vec<String> {
-    if summary.streams.is_empty() {
+    if summary.standing.streams.is_empty() {
         return Vec::new();
     }
     let table = table(
-        &summary.streams,
+        &summary.standing.streams,
         &[
             (Right, "write stream", &|row| match row.write_stream {
                 0 => "none".to_owned(),
@@ -107,11 +107,11 @@ fn streams(summary: &Summary, layout: Layout) -> Vec<String> {
 
 /// What file data was written with, where the sink gives files hints.
 fn hints(summary: &Summary, layout: Layout) -> Vec<String> {
-    if summary.hints.is_empty() {
+    if summary.standing.hints.is_empty() {
         return Vec::new();
     }
     let table = table(
-        &summary.hints,
+        &summary.standing.hints,
         &[
             (Left, "hint", &|row| row.hint.unwrap_or("none").to_owned()),
             (Right, "file data", &|row| page_bytes(row.pages)),
