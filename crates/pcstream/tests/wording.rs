@@ -70,7 +70,7 @@ fn rules_and_parameters_name_their_flag() {
     refuses(2, &manual, &[&format!("--rules {rules}: line 2: 'name=*.log 2' has no '->'")]);
     let table = ["simulate", &trace, "--scheme", "pcstream", "--load-table", &rules];
     refuses(
-        1,
+        2,
         &table,
         &[&format!(
             "--load-table {rules}: this is no saved table of pcstream; `pcstream simulate --save-table"
