@@ -13,6 +13,7 @@
  *   on_dirty_folio   tags the folio's pages with file and place
  *   on_mark_dirty    follows at once in the same task, with interrupts on: the tags get the context of the task's call path, and a
  *                    file that is new is named with it
+ *   on_migrate       a folio moves in memory, and its tags go with it, where the kernel lets its functions be watched
  *   on_uring_submit  the submitter of an io_uring write, which may be run by a worker, or later by whatever the task does then: its
  *                    context is kept under the request
  *   on_buffer_page   a page of a program's own write buffer became dirty (buffers.h), or the program asks for the stream of its
@@ -130,6 +131,26 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	t->context = context_of_buffer(cache, task, t->from) ?: context_now(ws, cache, task, inode);
 	tag_folio(ws);
 	name_file(ws, inode, file, t->context);
+	return 0;
+}
+
+/* The pages of a folio, and what is known of it, were moved to another one; but for the data, perhaps. */
+SEC("fentry/folio_migrate_flags")
+int BPF_PROG(on_migrate, struct folio *now, struct folio *before)
+{
+	struct workspace *ws;
+	u64 mapping;
+
+	if (!target_dev || !now || !before)
+		return 0;
+	mapping = (u64)BPF_CORE_READ(now, mapping);
+	ws = workspace_of(OF_MIGRATE);
+	/* Of a page of a process's own memory it is something else. */
+	if (!ws || !mapping || mapping & 3 || !leads_to_target(BPF_CORE_READ((struct address_space *)mapping, host)))
+		return 0;
+	ws->tagging.head = number_of(ws, now);
+	ws->tagging.page = number_of(ws, before);
+	move_tags(ws);
 	return 0;
 }
 

@@ -10,13 +10,14 @@
  *   find_written  which pages are written where a folio became dirty
  *   tag_folio     a folio became dirty, or the context that its tags were to wait for is there
  *   claims_pages  a write begins: its pages that are in folios of several pages, and not dirty, are its own
+ *   move_tags     a folio was moved in memory, to make room for larger ones (compaction)
  *
  * Invariants: a tag is used only if it names the file and place that the page has now. The first writer since a page was written back has
  * it. In a folio of several pages, those that no write is about belong to the task that made the folio dirty.
  *
  * Known weaknesses: of a write of more than MAX_CLAIMED pages the others go with their folio (LONG_WRITES); a write that fails keeps
- * what it claimed until it is written; a page that is migrated between dirtying and writeback loses its tag; UNTAGGED_PAGES counts it. Where no tracepoint
- * says what a write is about (other file systems than ext4 and XFS, block devices, stores to mapped memory), all of a folio's pages go
+ * what it claimed until it is written; where the kernel does not let its functions be watched, a page that is migrated between dirtying
+ * and writeback loses its tag, and UNTAGGED_PAGES counts it. Where no tracepoint says what a write is about (other file systems than ext4 and XFS, block devices, stores to mapped memory), all of a folio's pages go
  * to who made it dirty.
  */
 #ifndef PCSTREAM_TAGS_H
@@ -116,6 +117,36 @@ __noinline int tag_folio(struct workspace *ws)
 		return bpf_loop(MAX_TAGGED, tag_page, &ws, 0) - 1;
 	tag_page(0, &ws);
 	return 1;
+}
+
+static long move_tag(u64 i, struct workspace **ws)
+{
+	struct tagging *t = &(*ws)->tagging;
+	u64 offset = i * bpf_core_type_size(struct page);
+	u32 from = tag_index(t->page + offset), to = tag_index(t->head + offset);
+	struct tag *before, *now;
+
+	if (i && head_of(&t->number, t->head + offset) != t->head)
+		return 1;
+	before = bpf_map_lookup_elem(&tags, &from);
+	now = bpf_map_lookup_elem(&tags, &to);
+	if (!before || !now)
+		return 1;
+	/* A write may have claimed it meanwhile. */
+	if (!(now->file & TAG_DIRTY) || now->page != before->page || (now->file ^ before->file) & ~TAG_DIRTY)
+		*now = *before;
+	/* The next writeback is not of this place. */
+	before->file &= ~TAG_DIRTY;
+	return 0;
+}
+
+/* The pages of the folio at t->page are now those of the one at t->head: so are their tags. */
+static __always_inline void move_tags(struct workspace *ws)
+{
+	if (is_large(&ws->tagging.number, ws->tagging.head))
+		bpf_loop(MAX_TAGGED, move_tag, &ws, 0);
+	else
+		move_tag(0, &ws);
 }
 
 /* What a file's page cache has at a place; 0: no folio, and none up to `next`. */

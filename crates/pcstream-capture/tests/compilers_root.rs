@@ -77,8 +77,8 @@ fn loads(clang: &str) {
                     true
                 }),
                 Some("on_prctl") => has_tracepoint("task_prctl_unknown"),
-                // Not all kernels let its function be watched, and a capture does without.
-                Some("on_fcntl") => false,
+                // Not all kernels let their functions be watched, and a capture does without.
+                Some("on_fcntl" | "on_migrate") => false,
                 Some("on_bio") => !placing,
                 Some("on_placed_bio") => placing,
                 Some("on_fork") => is("followed", Followed::Processes as u32),

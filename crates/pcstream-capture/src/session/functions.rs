@@ -12,6 +12,7 @@ const UNKNOWN_PRCTL: &str = "task_prctl_unknown";
 /// All options of `prctl` go through it.
 pub(super) const PRCTL: &str = "security_task_prctl";
 const FCNTL: &str = "do_fcntl";
+const MIGRATE: &str = "folio_migrate_flags";
 
 /// How the BPF program sees what language runtimes register by `prctl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,11 @@ impl Prctl {
 /// Why write hints that the kernel refuses are not seen; `None`: they are.
 pub(super) fn hints_unavailable() -> Option<String> {
     try_to_watch(FCNTL).err()
+}
+
+/// Why pages that the kernel moves in memory lose their context; `None`: they keep it.
+pub(super) fn migrations_unavailable() -> Option<String> {
+    try_to_watch(MIGRATE).err()
 }
 
 /// Whether the kernel lets the function be watched, found out with a program that does nothing: a kernel that does not would refuse
