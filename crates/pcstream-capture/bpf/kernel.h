@@ -180,7 +180,6 @@ struct folio {
 
 struct mm_struct {
 	unsigned long exec_vm;
-	unsigned long arg_start;
 	unsigned long start_stack;
 	int map_count;
 	struct file *exe_file;
@@ -213,6 +212,7 @@ struct task_struct {
 	unsigned int flags;
 	int pid, tgid;
 	struct task_struct *group_leader;
+	u64 start_boottime, self_exec_id;
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct task_io_accounting ioac;

@@ -4,15 +4,17 @@
  *
  *   known_ranges  the table as an earlier capture left it
  *   load_ranges   the same, or read from the kernel
- *   locate        the range of an address
+ *   locate        the range of a word that may be an address of code
+ *   range_of      the range of an address that must be one
  *
- * The last two need interrupts on.
+ * All but the first need interrupts on.
  *
- * A table is read once and holds until the process maps or unmaps code (exec_vm) or becomes another program (arg_start). Kernels
+ * A table is read once and holds until the process maps or unmaps code (exec_vm) or becomes another program (program_of). Kernels
  * before 6.7 cannot iterate mappings, and a table may be full. Then it is incomplete: an address that lies in no known range is
- * looked up alone.
+ * looked up alone. So is one that must be code, for exec_vm does not tell all: code that can be written does not count, nor does code
+ * that replaced as many pages of other code.
  *
- * Known weakness: code that replaces as many pages of other code at the same address, between two captures, is taken for that.
+ * Known weakness: code that replaces as many pages of other code, between two captures, is taken for that where both lay.
  */
 #ifndef PCSTREAM_MAPPINGS_H
 #define PCSTREAM_MAPPINGS_H
@@ -97,15 +99,15 @@ static __always_inline bool within(struct ranges *r, u64 address)
 	return address >= r->lowest && address < r->highest;
 }
 
-/* The index of the range that an address lies in, plus one; 0: none. */
-__noinline int locate(struct workspace *ws, u64 address)
+/* The index of the range that an address lies in, plus one; 0: none. Any word may be asked for, unless it `must` be code. */
+__noinline int find_code(struct workspace *ws, u64 address, bool must)
 {
 	u32 at;
 
-	if (!ws || !within(&ws->ranges, address))
+	if (!ws || !(must || within(&ws->ranges, address)))
 		return 0;
 	at = find_range(&ws->ranges, address);
-	if (at || !ws->ranges.incomplete)
+	if (at || !(must || ws->ranges.incomplete))
 		return at;
 	if (bpf_find_vma(bpf_get_current_task_btf(), address, add_range, &ws, 0) == -EBUSY) {
 		count(LOCKED_MAPPINGS);
@@ -114,10 +116,16 @@ __noinline int locate(struct workspace *ws, u64 address)
 	return find_range(&ws->ranges, address);
 }
 
-/* The range that an address lies in; NULL: none. */
+/* Whether a word is an address of code. */
+static __always_inline bool locate(struct workspace *ws, u64 word)
+{
+	return find_code(ws, word, false);
+}
+
+/* The range that an address of code lies in; NULL: none. */
 static __always_inline struct range *range_of(struct workspace *ws, u64 address)
 {
-	u32 at = locate(ws, address);
+	u32 at = find_code(ws, address, true);
 
 	if (!at)
 		return NULL;
@@ -130,16 +138,18 @@ static __always_inline struct range *range_of(struct workspace *ws, u64 address)
 /* Fills ws->ranges with the executable mappings of the current process, if they are known as they are now. */
 __noinline int known_ranges(struct workspace *ws)
 {
-	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
-	u64 key = (u64)mm;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = task->mm;
+	u64 key = (u64)mm, program;
 	struct ranges *known;
 	u32 ranges;
 
 	if (!ws || !mm)
 		return 0;
 	ws->ranges_changed = 0;
+	program = program_of(task);
 	known = bpf_map_lookup_elem(&mappings, &key);
-	if (!known || known->arg_start != mm->arg_start || known->exec_vm != mm->exec_vm)
+	if (!known || known->program != program || known->exec_vm != mm->exec_vm)
 		return 0;
 	/* Only what is used: the table is large. */
 	ranges = known->count;
@@ -148,7 +158,7 @@ __noinline int known_ranges(struct workspace *ws)
 	if (bpf_probe_read_kernel(&ws->ranges, offsetof(struct ranges, range) + ranges * sizeof(struct range), known))
 		return 0;
 	/* The map may have given the entry to another process meanwhile. */
-	return ws->ranges.arg_start == mm->arg_start && ws->ranges.exec_vm == mm->exec_vm && known->arg_start == mm->arg_start &&
+	return ws->ranges.program == program && ws->ranges.exec_vm == mm->exec_vm && known->program == program &&
 	       known->exec_vm == mm->exec_vm;
 }
 
@@ -169,9 +179,9 @@ __noinline int load_ranges(struct workspace *ws)
 	r->lowest = r->incomplete ? LOWEST_ADDRESS : ~0UL;
 	r->highest = r->incomplete ? USER_END : 0;
 	r->exec_vm = mm->exec_vm;
-	r->arg_start = mm->arg_start;
+	r->program = program_of(task);
 	before = bpf_map_lookup_elem(&mappings, &key);
-	r->unwind = before && before->arg_start == mm->arg_start ? before->unwind : 0;
+	r->unwind = before && before->program == r->program ? before->unwind : 0;
 	r->count = 0;
 	r->next = 0;
 	r->executable = executable_of(ws, mm);

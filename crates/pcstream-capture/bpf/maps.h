@@ -82,8 +82,8 @@ static __always_inline bool is_tag_of(const struct tag *tag, u64 file, u64 page)
 
 /* The executable mappings of a process. */
 struct ranges {
-	u64 exec_vm, arg_start; /* what identifies this state of this address space */
-	u64 executable;		/* module key */
+	u64 exec_vm, program; /* what identifies this state of this address space: see program_of */
+	u64 executable;	      /* module key */
 	u32 count;
 	u32 unwind;	     /* how this process is unwound, whatever it maps; 0: not decided */
 	u64 lowest, highest; /* address and end of all: outside is no return address */
@@ -91,6 +91,12 @@ struct ranges {
 	u32 next;	     /* which range gives way to the next that is looked up, once the table is full */
 	struct range range[MAX_RANGES];
 };
+
+/* Tells a program in a process from all that had the memory of its mm before: when the process began, and how many programs it ran. */
+static __always_inline u64 program_of(struct task_struct *task)
+{
+	return signature_mix(BPF_CORE_READ(task, group_leader, start_boottime), BPF_CORE_READ(task, self_exec_id));
+}
 
 /* By the address of the mm. */
 MAP(mappings, LRU_HASH, 512, u64, struct ranges);

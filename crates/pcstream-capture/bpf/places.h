@@ -37,10 +37,10 @@ MAP(pools, LRU_HASH, 16384, u64, u32);
 /* Whether there are any. */
 u32 has_pools = 0;
 
-/* A hash that tells a process from a later one at the same address, by where its stack begins. */
+/* The private memory of a program. */
 static __always_inline u64 space_of_process(struct task_struct *task)
 {
-	return signature_mix((u64)BPF_CORE_READ(task, mm), BPF_CORE_READ(task, mm, start_stack));
+	return program_of(task);
 }
 
 /* A hash that tells a file from a later one at the same address. */

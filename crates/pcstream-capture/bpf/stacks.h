@@ -55,7 +55,7 @@ static __always_inline u64 hash_stack(struct workspace *ws)
 	name_frames(ws);
 	ws->stack_hash = describe_context(ws, ws->ranges.executable, UNWIND_EXACT);
 	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.exec_vm);
-	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.arg_start);
+	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.program);
 	/* A scan looks at multiples of 16. A frame pointer that points far away leads nowhere, wherever it points. */
 	ws->stack_hash = signature_mix(ws->stack_hash, ws->frame_sp & 15);
 	ws->stack_hash = signature_mix(ws->stack_hash, bp + STACK_BYTES < 2 * STACK_BYTES ? bp : STACK_BYTES);

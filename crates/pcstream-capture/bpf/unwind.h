@@ -95,7 +95,7 @@ __noinline int walk_frame_pointers(struct workspace *ws)
 	for (i = 0; i < MAX_DEPTH; i++) {
 		if (i >= fp_depth || bp < below || bp - below > MAX_FRAME_BYTES || (bp & 7))
 			break;
-		if (bpf_probe_read_user(pair, sizeof(pair), (void *)bp) || !locate(ws, pair[1]))
+		if (bpf_probe_read_user(pair, sizeof(pair), (void *)bp) || !find_code(ws, pair[1], true))
 			break;
 		led_by(ws, i - 1, i ? below - 8 - ws->sp : 0, bp);
 		add_address(ws, pair[1], bp + 8 - ws->sp);

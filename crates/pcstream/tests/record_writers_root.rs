@@ -32,6 +32,8 @@ fn main() -> ExitCode {
         trial("record_xfs_credits_requests_to_their_submitter", &xfs, xfs_disk, "requests"),
         trial("record_ext4_keeps_the_writer_of_a_folio_that_is_cut", &ext4, ext4_disk, "cuts"),
         trial("record_xfs_keeps_the_writer_of_a_folio_that_is_cut", &xfs, xfs_disk, "cuts"),
+        common::test("record_tells_plugins_of_siblings_apart", &ext4, || plugins("siblings")),
+        common::test("record_tells_plugins_of_one_process_apart", &ext4, || plugins("in_turn")),
         common::test("record_credits_nobody_with_writes_of_a_loop_device", &ext4, loop_device),
     ])
 }
@@ -79,6 +81,23 @@ fn credits(disk: &Disk, way: &str) {
     let program = compiled(&traces);
     let dir = disk.mount_point();
     let (pages, said) = recorded(&traces, &dir, &[text(&program), way, text(&dir)]);
+    let truth = said.lines().filter_map(|line| line.split_once(' '));
+    let truth = truth.map(|(function, n)| (function.to_owned(), n.parse().expect("a number"))).collect();
+    assert_eq!(pages, truth, "{way}");
+}
+
+/// Their code takes as many pages, and the kernel's memory for one address space may be the next one's.
+fn plugins(way: &str) {
+    const SOURCE: &str = include_str!("../../pcstream-capture/tests/native/plugins.c");
+    let (disk, traces) = (ext4_disk(), TempDir::new().expect("a directory"));
+    let [alpha, beta] = ["put_alpha", "put_beta"].map(|name| {
+        let flags = [&format!("-DPLUGIN={name}"), "-shared", "-fPIC"];
+        programs::compile(traces.path(), &format!("{name}.so"), SOURCE, &flags)
+    });
+    let program = programs::compile(traces.path(), "plugins", SOURCE, &["-ldl"]);
+    let dir = disk.mount_point();
+    let command = [text(&program), way, text(&dir), text(&alpha), text(&beta)];
+    let (pages, said) = recorded(&traces, &dir, &command);
     let truth = said.lines().filter_map(|line| line.split_once(' '));
     let truth = truth.map(|(function, n)| (function.to_owned(), n.parse().expect("a number"))).collect();
     assert_eq!(pages, truth, "{way}");
