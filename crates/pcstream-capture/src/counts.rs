@@ -14,6 +14,8 @@ pub(crate) struct Lacking {
     pub(crate) modules_not_opened: u64,
     /// ... or not be kept open.
     pub(crate) modules_not_kept: u64,
+    /// ... or were overwritten.
+    pub(crate) modules_changed: u64,
     /// Modules and frames that a limit left without names.
     pub(crate) names_over_limit: u64,
     /// Contexts that came after names were looked up.
@@ -64,6 +66,7 @@ fn losses_of(
         ("modules_over_limit", counts.modules_over_limit),
         ("modules_not_opened", lacking.modules_not_opened),
         ("modules_not_kept", lacking.modules_not_kept),
+        ("modules_changed", lacking.modules_changed),
         ("names_over_limit", lacking.names_over_limit),
         ("names_late", lacking.names_late),
         ("names_abandoned", lacking.names_abandoned.into()),

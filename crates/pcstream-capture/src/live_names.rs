@@ -27,6 +27,8 @@ pub(crate) struct LiveNames {
     began: Option<Instant>,
     /// Modules of which a limit kept names back: each round may say so again.
     short_of: BTreeSet<String>,
+    /// Modules whose files were overwritten.
+    changed: BTreeSet<u64>,
     /// Names that found no room.
     without: u64,
     given_up: GivenUp,
@@ -42,6 +44,7 @@ impl LiveNames {
                 Err(TryRecvError::Empty) => return found,
                 Ok(names) => {
                     self.short_of.extend(names.short_of().iter().cloned());
+                    self.changed.extend(names.changed());
                     let (named, without) = joiner.with_names(self.named..until, &names);
                     self.without += without;
                     found = named;
@@ -63,9 +66,9 @@ impl LiveNames {
         found
     }
 
-    /// Modules and frames that a limit left without names.
+    /// Modules and frames that are left without names.
     pub(crate) fn over_limit(&self) -> u64 {
-        self.short_of.len() as u64 + self.without
+        (self.short_of.len() + self.changed.len()) as u64 + self.without
     }
 }
 

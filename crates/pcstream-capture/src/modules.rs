@@ -57,6 +57,8 @@ pub struct Module {
     pub build_id: String,
     /// Stable across machines.
     pub identity: u64,
+    /// Of its file's name.
+    name: u64,
     /// The file itself, unless it could not be opened. Whoever looks names up shares it.
     pub file: Option<Arc<File>>,
     /// Why there is none, from the beginning.
@@ -98,6 +100,26 @@ pub enum Lack {
     NotOpened,
     /// Too many others are open.
     NotKept,
+    /// Its file was overwritten before names were looked up.
+    Changed,
+}
+
+/// An open module, for whoever looks names up.
+#[derive(Clone, Debug)]
+pub struct OpenModule {
+    /// The file.
+    pub file: Arc<File>,
+    /// Where it was mapped from.
+    pub path: String,
+    name: u64,
+    identity: u64,
+}
+
+impl OpenModule {
+    /// Whether the file holds something else than when it was identified.
+    pub fn has_changed(&self) -> bool {
+        identity_of(self.name, &build_id(&self.file).unwrap_or_default(), Some(&self.file)) != self.identity
+    }
 }
 
 impl Modules {
@@ -160,9 +182,19 @@ impl Modules {
         }
     }
 
-    /// The file and the path of an open module.
-    pub fn open_file(&self, key: u64) -> Option<(&Arc<File>, &str)> {
-        self.get(key).and_then(|module| Some((module.file.as_ref()?, module.path.as_str())))
+    /// The file of an open module, and what it was.
+    pub fn open_file(&self, key: u64) -> Option<OpenModule> {
+        let Module { path, identity, name, file, .. } = self.get(key)?;
+        Some(OpenModule { file: file.clone()?, path: path.clone(), name: *name, identity: *identity })
+    }
+
+    /// Takes note of modules that have changed since they were identified.
+    pub fn mark_changed(&mut self, keys: &[u64]) {
+        for key in keys {
+            if let Some(module) = self.by_key.get_mut(key) {
+                module.lack.get_or_insert(Lack::Changed);
+            }
+        }
     }
 
     /// Closes all files that nobody else holds, so that their file system can be unmounted.
@@ -175,11 +207,8 @@ fn identify(record: &PathRecord, keep_open: bool, looks: &mut Looks) -> Module {
     let path = wire::path(record);
     let file = module_file::open(record, looks);
     let build_id = file.as_ref().and_then(build_id).unwrap_or_default();
-    let identity = if build_id.is_empty() {
-        content_identity(&path, file.as_ref())
-    } else {
-        signature::of_bytes(&build_id)
-    };
+    let name = signature::of_bytes(path.rsplit(|&byte| byte == b'/').next().unwrap_or(&path));
+    let identity = identity_of(name, &build_id, file.as_ref());
     let lack = match &file {
         // Code that a program made while it ran has no names to be found.
         None if module_file::is_memory(&path) => None,
@@ -190,6 +219,7 @@ fn identify(record: &PathRecord, keep_open: bool, looks: &mut Looks) -> Module {
         path: shown(&path),
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         identity,
+        name,
         file: file.filter(|_| keep_open).map(Arc::new),
         lack,
     }
@@ -235,9 +265,11 @@ fn id_in_notes<Elf: FileHeader<Endian = Endianness>>(data: &ModuleData<'_>) -> O
     sections.iter().filter_map(|section| section.notes(endian, data).ok()?).find_map(id_in)
 }
 
-/// Of the name, the size, and both ends of the contents.
-fn content_identity(path: &[u8], file: Option<&File>) -> u64 {
-    let name = signature::of_bytes(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path));
+/// Of the build id; without one, of the name, the size, and both ends of the contents.
+fn identity_of(name: u64, build_id: &[u8], file: Option<&File>) -> u64 {
+    if !build_id.is_empty() {
+        return signature::of_bytes(build_id);
+    }
     let Some(file) = file else { return name };
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
     let tail = bytes.saturating_sub(HASHED_BYTES).max(HASHED_BYTES);
@@ -297,7 +329,8 @@ mod tests {
     #[test]
     fn what_a_file_costs_to_identify_does_not_grow_with_its_size() {
         let file = tempfile::tempfile().unwrap();
-        let identity = || content_identity(b"/a/module", Some(&file));
+        let name = signature::of_bytes;
+        let identity = || identity_of(name(b"module"), &[], Some(&file));
         let large = 1 << 50;
         let (mut known, middle) = (vec![identity()], 1 << 20);
         file.set_len(large).or_else(|_| file.set_len(1 << 40)).unwrap();
@@ -310,8 +343,8 @@ mod tests {
             assert!(!known.contains(&identity()), "{at}");
             known.push(identity());
         }
-        assert_eq!(content_identity(b"/b/module", Some(&file)), identity(), "the name, not the path");
-        assert_ne!(content_identity(b"/a/other", Some(&file)), identity());
+        assert_ne!(identity_of(name(b"other"), &[], Some(&file)), identity());
+        assert_eq!(identity_of(name(b"other"), b"id", Some(&file)), signature::of_bytes(b"id"));
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub(crate) fn lack(lacking: &[(&str, Lack)], name: fn(&str) -> String) -> Option
              mounted (FUSE, or in a user namespace)"
         }
         Lack::NotKept => "too many are open; raise the limit of open files (ulimit -n)",
+        Lack::Changed => {
+            "it was overwritten after it had run; replace programs by renaming, as `install` does"
+        }
     };
     let names: Vec<_> = lacking.iter().take(NAMED).map(|(path, _)| name(path)).collect();
     let more =

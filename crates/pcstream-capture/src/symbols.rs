@@ -14,15 +14,13 @@ mod metered;
 pub(crate) mod places;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 use pcstream_trace::Context;
 use rustc_hash::FxHashMap;
 
-use crate::modules::Modules;
 use crate::modules::reading_limits::{Allowance, GivenUp};
+use crate::modules::{Modules, OpenModule};
 use crate::syscalls;
 
 /// Of the names in all frames: four times what 65,536 contexts of twelve frames usually have.
@@ -40,8 +38,7 @@ pub struct Wanted {
 #[derive(Debug)]
 struct Module {
     key: u64,
-    path: String,
-    file: Arc<File>,
+    open: OpenModule,
     offsets: Vec<u64>,
 }
 
@@ -55,10 +52,10 @@ impl Wanted {
             }
         }
         let wanted = |(key, mut offsets): (u64, Vec<u64>)| {
-            let (file, path) = modules.open_file(key)?;
+            let open = modules.open_file(key)?;
             offsets.sort_unstable();
             offsets.dedup();
-            Some(Module { key, path: path.to_owned(), file: Arc::clone(file), offsets })
+            Some(Module { key, open, offsets })
         };
         Wanted { modules: places.into_iter().filter_map(wanted).collect() }
     }
@@ -69,8 +66,13 @@ impl Wanted {
         let allowance = Allowance::new(given_up.clone());
         for module in &self.modules {
             allowance.next_module();
-            let found =
-                function_names::names_at(&module.file, Path::new(&module.path), &module.offsets, &allowance);
+            let OpenModule { file, path, .. } = &module.open;
+            let found = function_names::names_at(file, Path::new(path), &module.offsets, &allowance);
+            // Looked at afterwards: whatever was read before is its own then.
+            if module.open.has_changed() {
+                names.changed.push(module.key);
+                continue;
+            }
             let named = module
                 .offsets
                 .iter()
@@ -78,7 +80,7 @@ impl Wanted {
                 .filter_map(|(offset, name)| Some(((module.key, *offset), name?)));
             names.by_place.extend(named);
             if allowance.fell_short() {
-                names.short_of.push(module.path.clone());
+                names.short_of.push(path.clone());
             }
             if given_up.is_so() {
                 return names;
@@ -93,6 +95,7 @@ impl Wanted {
 pub struct Names {
     by_place: FxHashMap<Place, String>,
     short_of: Vec<String>,
+    changed: Vec<u64>,
 }
 
 impl Names {
@@ -101,8 +104,14 @@ impl Names {
         &self.short_of
     }
 
+    /// Modules whose files hold something else by now, by the BPF program's key.
+    pub fn changed(&self) -> &[u64] {
+        &self.changed
+    }
+
     /// Adds what was found later.
     pub fn add(&mut self, later: Names) {
+        self.changed.extend(later.changed);
         self.by_place.extend(later.by_place);
         self.short_of.extend(later.short_of);
         self.short_of.sort_unstable();

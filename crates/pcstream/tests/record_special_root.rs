@@ -13,6 +13,7 @@ mod program;
 mod programs;
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Error, Write as _};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
             blocks,
         ),
         common::test("record_says_what_partitions_of_a_disk_are", &[common::loop_devices], on_partitions),
+        common::test("record_names_no_functions_of_a_later_build", &with(&[programs::gcc]), overwritten),
         common::test("record_says_what_was_swapped_out", &with(&[swap]), swapped),
         common::test("record_names_programs_in_memory", &with(&[programs::gcc]), in_memory),
         common::test(
@@ -105,6 +107,39 @@ fn on_partitions() {
         "{device} has partitions ({name}p1), and what is written to them is not seen: give one of them, such as --on {device}p1"
     );
     assert!(program::said(&out).contains(&expected), "{}", program::said(&out));
+}
+
+/// A program that is overwritten in place, as `cp` does, and runs again: the first build's functions lie elsewhere.
+fn overwritten() {
+    let (disk, dir) = (Disk::ext4(64), TempDir::new().expect("a directory"));
+    let source = "#include <fcntl.h>\n#include <unistd.h>\nstatic char page[4096];\n\
+                  __attribute__((noinline)) void NAME(int file) { for (int i = 0; i < 9; i++) write(file, page, 4096); }\n\
+                  int main(int argc, char **argv) { NAME(open(argv[1], O_CREAT | O_WRONLY, 0600)); return 0; }";
+    let [first, second] = ["first_build", "second_build"]
+        .map(|name| compile(dir.path(), name, source, &["-w", &format!("-DNAME={name}")]));
+    let (trace, program) = (dir.path().join("t.pctrace"), dir.path().join("program"));
+    let script = format!(
+        "cp {0} {2} && {2} one && cp {1} {2} && {2} two",
+        text(&first),
+        text(&second),
+        text(&program)
+    );
+    let out = record(&disk.mount_point(), &trace, &script);
+    let said = program::said(&out);
+    assert_eq!(out.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("it was overwritten after it had run") && said.contains("modules_changed 1"),
+        "{said}"
+    );
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    let names = |context: &pcstream_trace::Context| -> Vec<String> {
+        let ours = context.frames.iter().filter(|frame| frame.module.ends_with("/program"));
+        ours.map(|frame| frame.symbol.clone()).collect()
+    };
+    let named: BTreeSet<_> = reader.contexts().iter().map(names).filter(|names| !names.is_empty()).collect();
+    let all: Vec<&str> = named.iter().flatten().map(String::as_str).collect();
+    assert!(all.contains(&"second_build") && all.contains(&"") && !all.contains(&"first_build"), "{named:?}");
+    assert_eq!(named.len(), 2, "{named:?}");
 }
 
 fn encryption() -> Option<String> {

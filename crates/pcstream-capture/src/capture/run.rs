@@ -337,6 +337,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
             }
         }
         let joiner = &mut self.join.borrow_mut().joiner;
+        joiner.modules_changed(names.changed());
         joiner.close_modules();
         let without = joiner.give_names(&names);
         self.names_over_limit = names.short_of().len() as u64 + without;
@@ -369,6 +370,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         let lacking = Lacking {
             modules_not_opened: because(Lack::NotOpened),
             modules_not_kept: because(Lack::NotKept),
+            modules_changed: because(Lack::Changed),
             names_over_limit: self.names_over_limit + live,
             names_late: self.named_late(),
             names_abandoned: self.nameless,

@@ -14,6 +14,11 @@ impl Joiner {
         Wanted::by(&self.contexts[from..], &self.modules_of[from..], &self.modules)
     }
 
+    /// Takes note of modules whose files hold something else by now.
+    pub fn modules_changed(&mut self, keys: &[u64]) {
+        self.modules.mark_changed(keys);
+    }
+
     /// Closes the modules' files: nothing more is wanted of them.
     pub fn close_modules(&mut self) {
         self.modules.close();
