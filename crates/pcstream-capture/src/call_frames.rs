@@ -61,11 +61,22 @@ struct GoFrames {
 impl CallFrames {
     /// The tables of an ELF file; `None` if it has none, or is not one.
     pub fn read(file: &File) -> Option<CallFrames> {
+        CallFrames::read_within(file, u64::MAX)
+    }
+
+    /// The same if it says that they take so many bytes at most.
+    pub fn read_within(file: &File, most_bytes: u64) -> Option<CallFrames> {
         let allowance = Allowance::default();
         let data = ModuleData::of(file, &allowance);
         let parsed = Elf::parse(&data).ok()?;
         let section = |name: &str| parsed.section_by_name(name);
         let address = |name: &str| section(name).map_or(0, |section| section.address());
+        let tables = [".eh_frame", ".eh_frame_hdr", ".gopclntab"];
+        let claimed =
+            tables.iter().filter_map(|name| Some(section(name)?.size())).fold(0, u64::saturating_add);
+        if claimed > most_bytes {
+            return None;
+        }
         let content = |name: &str| {
             let section = section(name)?;
             (section.size() <= MAX_SECTION_BYTES).then(|| section.data().ok()).flatten().map(<[u8]>::to_vec)

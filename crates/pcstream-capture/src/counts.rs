@@ -64,6 +64,7 @@ fn losses_of(
         ("unresolved_contexts", counts.unresolved_contexts),
         ("unresolved_files", counts.unresolved_files),
         ("modules_over_limit", counts.modules_over_limit),
+        ("rules_given_up", counts.rules_given_up),
         ("modules_not_opened", lacking.modules_not_opened),
         ("modules_not_kept", lacking.modules_not_kept),
         ("modules_changed", lacking.modules_changed),

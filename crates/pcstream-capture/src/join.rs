@@ -70,6 +70,8 @@ pub struct JoinCounts {
     pub unresolved_files: u64,
     /// Reports of programs and libraries beyond those that are distinguished.
     pub modules_over_limit: u64,
+    /// Call-frame rules that were not made, because making them took too long.
+    pub rules_given_up: u64,
     /// Call paths whose signature belonged to another one already: they count as that one.
     pub collisions: u64,
     /// Names that a language runtime gave a path, which were not those of its signature.
@@ -180,6 +182,7 @@ impl Joiner {
     /// Looks at no process any more to find a module's file: whoever waits for this capture is impatient.
     pub fn stop_looking(&mut self) {
         self.modules.stop_looking();
+        self.unwinder.give_up();
     }
 
     /// Call-frame rules for the BPF program, made since the last call.
@@ -222,7 +225,11 @@ impl Joiner {
 
     /// Counts so far.
     pub fn counts(&self) -> JoinCounts {
-        JoinCounts { modules_over_limit: self.modules.over_limit(), ..self.counts }
+        JoinCounts {
+            modules_over_limit: self.modules.over_limit(),
+            rules_given_up: self.unwinder.rules_given_up(),
+            ..self.counts
+        }
     }
 
     /// Number of contexts so far.

@@ -15,6 +15,8 @@
 //! context than the next one on its path. Modules beyond the 4096 that are kept open, and tables beyond 1 GiB in all, have no
 //! rules. A traced process can make the BPF program's table of rules full, and then has made paths coarser for all.
 
+use std::time::Duration;
+
 use pcstream_trace::Unwind;
 use rustc_hash::FxHashMap;
 
@@ -55,17 +57,33 @@ pub struct Path {
 /// Unwinds stacks, and keeps the rules that it meets.
 #[derive(Debug, Default)]
 pub struct Unwinder {
-    /// By module key; `None`: it has no tables.
-    modules: FxHashMap<u64, Option<CallFrames>>,
+    /// By module key.
+    modules: FxHashMap<u64, Tables>,
     /// Handed out already.
     rules: FxHashMap<(u64, u64), UnwindRule>,
     fresh: Vec<(ModuleOffset, UnwindRule)>,
     /// Of all modules.
     table_bytes: u64,
+    /// No rule is made any more.
+    given_up: bool,
+    /// Rules that were not made: see `rules_given_up`.
+    rules_given_up: u64,
+}
+
+/// A module's tables.
+#[derive(Debug, Default)]
+struct Tables {
+    /// `None`: it has none, or they take too much.
+    frames: Option<CallFrames>,
+    /// Processor time that its rules have taken.
+    spent: Duration,
 }
 
 /// Memory for the tables of all modules together: a hundred times what a desktop's programs have open.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
+
+/// Processor time for the rules of a module. All that the BPF program has room for take less, if nobody made tables for this.
+const MAX_RULE_TIME: Duration = Duration::from_secs(1);
 
 /// How a walk along rules ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +121,16 @@ impl Unwinder {
     /// Takes note of a rule that is known from elsewhere. It is not handed out.
     pub fn insert_rule(&mut self, key: ModuleOffset, rule: UnwindRule) {
         self.rules.insert((key.module, key.offset), rule);
+    }
+
+    /// Makes no more rules: whoever waits is impatient.
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    /// Rules that were not made, because making them took too long.
+    pub fn rules_given_up(&self) -> u64 {
+        self.rules_given_up
     }
 
     /// Rules made since the last call.
@@ -167,16 +195,27 @@ impl Unwinder {
         }
         // A module whose record did not fit the ring buffer is sent again: its rules can wait.
         let Some(known) = modules.get(module) else { return NO_RULE };
+        if self.given_up {
+            self.rules_given_up += 1;
+            return NO_RULE;
+        }
         let tables = self.modules.entry(module).or_insert_with(|| {
-            let tables = known.file.as_deref().and_then(CallFrames::read)?;
             // Whoever makes files could otherwise have all memory.
-            self.table_bytes =
-                self.table_bytes.checked_add(tables.bytes()).filter(|&b| b <= MAX_TABLE_BYTES)?;
-            Some(tables)
+            let left = MAX_TABLE_BYTES - self.table_bytes;
+            let frames = known.file.as_deref().and_then(|file| CallFrames::read_within(file, left));
+            self.table_bytes += frames.as_ref().map_or(0, CallFrames::bytes);
+            Tables { frames, spent: Duration::ZERO }
         });
+        // ... or all time.
+        if tables.spent > MAX_RULE_TIME {
+            self.rules_given_up += 1;
+            return NO_RULE;
+        }
         // A call is the instruction before its return address, which may be the next function's first.
         let instruction = if at_ip { offset } else { offset.saturating_sub(1) };
-        let rule = tables.as_ref().map_or(NO_RULE, |tables| tables.rule_at(instruction));
+        let begin = processor_time();
+        let rule = tables.frames.as_ref().map_or(NO_RULE, |frames| frames.rule_at(instruction));
+        tables.spent += processor_time().saturating_sub(begin);
         // The BPF program could not take more. It counts the stacks that it ships in vain.
         if self.rules.len() < MAX_RULES {
             self.rules.insert((key.module, key.offset), rule);
@@ -184,6 +223,12 @@ impl Unwinder {
         }
         rule
     }
+}
+
+/// Of this thread.
+fn processor_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
 }
 
 const ANON: u64 = ModuleKey::MODULE_ANON.0 as u64;

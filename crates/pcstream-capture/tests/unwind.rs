@@ -145,6 +145,23 @@ fn rules_beyond_the_limit_are_neither_kept_nor_handed_out() {
     assert!(full.take_rules().is_empty());
 }
 
+/// Rules that are known stay; those that are not are counted, and no file is read for them.
+#[test]
+fn who_has_given_up_makes_no_rule() {
+    let (ranges, modules) = mappings();
+    let (mut stack, _) = deeper(3, &[3, 1, 2]);
+    complete(&mut stack, &ranges);
+    let mut unwinder = Unwinder::default();
+    let path = unwinder.path(&stack, &modules, &LIMITS);
+    assert_eq!(unwinder.rules_given_up(), 0);
+    unwinder.give_up();
+    assert_eq!((unwinder.path(&stack, &modules, &LIMITS), unwinder.rules_given_up()), (path, 0));
+    let mut fresh = Unwinder::default();
+    fresh.give_up();
+    assert!(!matches!(fresh.path(&stack, &modules, &LIMITS).unwind, Unwind::Exact));
+    assert!(fresh.rules_given_up() > 0 && fresh.take_rules().is_empty());
+}
+
 #[test]
 fn nonsense_ends_a_path() {
     let (ranges, modules) = mappings();
