@@ -3,9 +3,9 @@
 //! A place that cannot be written is known before the work begins. Nothing is left there if the work is ended.
 //!
 //! Devices and pipes (`/dev/null`, `/dev/stdout`) are written, never replaced. A symbolic link stays; what it names is
-//! replaced. A link that another user put into a shared directory such as `/tmp` is refused, as Linux does with
-//! `fs.protected_symlinks`: it could lead to any file of root's. So is a pipe or socket of another user there, as with
-//! `fs.protected_fifos`: whoever made it would read the results, or keep the command waiting.
+//! replaced. Root follows no link of another user, but for who called it by `sudo`: it could lead to any file of root's. Others follow
+//! none that another user put into a shared directory such as `/tmp`, as with `fs.protected_symlinks`. A pipe or socket of another user
+//! there is refused, as with `fs.protected_fifos`: whoever made it would read the results, or keep the command waiting.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -158,9 +158,9 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
             at = here;
             continue;
         }
-        if !is_believed(stat.st_uid, &rustix::fs::stat(&at)?) {
+        if !is_followed(stat.st_uid, &rustix::fs::stat(&at)?) {
             return Err(io::Error::other(format!(
-                "{} is a symbolic link of user {} in a directory that all may write to; expected another place",
+                "{} is a symbolic link of user {}, who could let it lead anywhere; expected another place",
                 here.display(),
                 stat.st_uid
             )));
@@ -183,6 +183,16 @@ fn parent(path: &Path) -> &Path {
 
 fn is_of_proc(held: &OwnedFd) -> bool {
     rustix::fs::fstatfs(held).is_ok_and(|system| system.f_type == PROC)
+}
+
+/// Whether a link of this user in this directory is followed. Root follows its own alone, and those of the user that it acts for:
+/// to root another's link could lead to any file. Others are asked no more than `fs.protected_symlinks` does.
+fn is_followed(owner: u32, directory: &Stat) -> bool {
+    let caller = ["SUDO_UID", "PKEXEC_UID"].iter().find_map(|name| std::env::var(name).ok()?.parse().ok());
+    match rustix::process::geteuid().is_root() {
+        true => owner == 0 || caller == Some(owner),
+        false => is_believed(owner, directory),
+    }
 }
 
 /// Whether a link or file of this user in this directory may be used.

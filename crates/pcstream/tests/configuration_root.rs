@@ -46,6 +46,11 @@ fn links() {
     let (done, said) = written();
     assert!(!done && said.contains("symbolic link of user 65534"), "{said}");
     assert_eq!(fs::read(&target).expect("the file"), b"root's");
+    // Nor where nobody else may write: the directory may be the other user's.
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("its mode");
+    let (done, said) = written();
+    assert!(!done && said.contains("symbolic link of user 65534"), "{said}");
+    assert_eq!(fs::read(&target).expect("the file"), b"root's");
     lchown(&link, Some(0), None).expect("its owner");
     assert_eq!(written(), (true, String::new()), "one's own");
     assert!(fs::read(&target).expect("the file").starts_with(b"{"));
