@@ -11,8 +11,9 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pcstream_placement::parameter::Value as _;
@@ -74,6 +75,12 @@ pub enum TableFileError {
         path = path.display()
     )]
     Unmounted {
+        /// Where it lies.
+        path: PathBuf,
+    },
+    /// Its directory was replaced.
+    #[error("the table {path}: its directory is another one than at the start; restart `place`", path = path.display())]
+    Moved {
         /// Where it lies.
         path: PathBuf,
     },
@@ -167,8 +174,8 @@ pub struct TableFile {
     written: Vec<u8>,
     /// Contexts in it when it was last read.
     contexts: u64,
-    /// Number of the device that its directory is on.
-    device: u64,
+    /// Device and inode of its directory.
+    directory: (u64, u64),
     /// Directories that were made for it, the innermost first.
     made: Vec<PathBuf>,
     /// Keeps other placers out.
@@ -196,13 +203,14 @@ impl TableFile {
             stamp: None,
             written: Vec::new(),
             contexts: 0,
-            device: 0,
+            directory: (0, 0),
             made: Vec::new(),
             lock: None,
         };
-        drop(file.temporary()?);
+        file.make_directory()?;
+        drop(file.temporary_in(file.directory())?);
         let directory = file.directory().metadata().map_err(|e| file.error("look at its directory", e))?;
-        file.device = directory.dev();
+        file.directory = (directory.dev(), directory.ino());
         file.lock = Some(file.locked(locks, &directory)?);
         Ok(file)
     }
@@ -278,19 +286,28 @@ impl TableFile {
             return Ok(());
         }
         self.is_mounted()?;
-        let mut temporary = self.temporary()?;
+        if !self.directory().exists() {
+            // Another placer had made it, and has removed it.
+            self.make_directory()?;
+            let made = self.directory().symlink_metadata();
+            let made = made.map_err(|e| self.error("look at its directory", e))?;
+            self.directory = (made.dev(), made.ino());
+        }
+        let (_held, directory) = self.held_directory()?;
+        let place = directory.join(self.path.file_name().unwrap_or_default());
+        let mut temporary = self.temporary_in(&directory)?;
         // While it is open nobody unmounts what it is on.
         self.is_mounted()?;
         let file = temporary.as_file_mut();
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         written.map_err(|e| self.error("write it", e))?;
         // Writing may have taken long.
-        let there = self.path.metadata().ok().map(|metadata| Stamp::of(&metadata));
+        let there = place.metadata().ok().map(|metadata| Stamp::of(&metadata));
         if there.is_some() && there != self.stamp {
             return Err(TableFileError::Replaced { path: self.path.clone() });
         }
-        let file = temporary.persist(&self.path).map_err(|e| self.error("replace it", e.error))?;
-        let synced = File::open(self.directory()).and_then(|directory| directory.sync_all());
+        let file = temporary.persist(&place).map_err(|e| self.error("replace it", e.error))?;
+        let synced = File::open(&directory).and_then(|directory| directory.sync_all());
         synced.map_err(|e| self.error("sync its directory", e))?;
         self.stamp = Some(Stamp::of(&file.metadata().map_err(|e| self.error("look at it", e))?));
         self.written = bytes.to_vec();
@@ -298,19 +315,37 @@ impl TableFile {
     }
 
     /// A file beside it. Makes its directory if that is missing.
-    fn temporary(&mut self) -> Result<tempfile::NamedTempFile, TableFileError> {
+    fn make_directory(&mut self) -> Result<(), TableFileError> {
         let is_missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.exists();
         let missing: Vec<PathBuf> =
             self.directory().ancestors().take_while(is_missing).map(Path::to_owned).collect();
         let mut builder = std::fs::DirBuilder::new();
         let made = builder.recursive(true).mode(0o755).create(self.directory());
         self.made.extend(missing.into_iter().filter(|directory| directory.exists()));
-        made.map_err(|e| self.error("make its directory", e))?;
+        made.map_err(|e| self.error("make its directory", e))
+    }
+
+    /// The directory, as long as it is held, and a path that leads there. Errors: it is another one than at first, which whoever
+    /// may rename it could have made of any other.
+    fn held_directory(&self) -> Result<(File, PathBuf), TableFileError> {
+        let held = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_PATH | libc::O_CLOEXEC)
+            .open(self.directory())
+            .map_err(|e| self.error("open its directory", e))?;
+        let about = held.metadata().map_err(|e| self.error("look at its directory", e))?;
+        if (about.dev(), about.ino()) != self.directory {
+            return Err(TableFileError::Moved { path: self.path.clone() });
+        }
+        let path = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string());
+        let path = if path.exists() { path } else { self.directory().to_owned() };
+        Ok((held, path))
+    }
+
+    fn temporary_in(&self, directory: &Path) -> Result<tempfile::NamedTempFile, TableFileError> {
         let permissions = std::fs::Permissions::from_mode(0o644);
-        let made = tempfile::Builder::new()
-            .prefix(".pcstream-")
-            .permissions(permissions)
-            .tempfile_in(self.directory());
+        let made =
+            tempfile::Builder::new().prefix(".pcstream-").permissions(permissions).tempfile_in(directory);
         made.map_err(|e| {
             // Without the path of the temporary file, which is another one each time.
             let why = e.to_string();
@@ -323,7 +358,7 @@ impl TableFile {
     fn is_mounted(&self) -> Result<(), TableFileError> {
         let there = self.directory().ancestors().find_map(|directory| directory.metadata().ok());
         match there {
-            Some(there) if there.dev() != self.device => {
+            Some(there) if there.dev() != self.directory.0 => {
                 Err(TableFileError::Unmounted { path: self.path.clone() })
             }
             _ => Ok(()),
@@ -421,6 +456,25 @@ mod tests {
         drop(file);
         let left: Vec<_> = std::fs::read_dir(dir.path().join("below")).expect("it is there").collect();
         assert_eq!(left.len(), 1, "nothing is left beside the table");
+    }
+
+    #[test]
+    fn a_table_is_not_saved_where_its_directory_was_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [real, moved, other] = ["real", "moved", "other"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&real).expect("made");
+        std::fs::create_dir(&other).expect("made");
+        let new = TableFile::new(&real.join("t"), dir.path(), "pcstream", KeySource::Context);
+        let mut file = new.expect("a file can be made there");
+        std::fs::rename(&real, &moved).expect("renamed");
+        std::os::unix::fs::symlink(&other, &real).expect("linked");
+        let error = file.write(b"anything").expect_err("it is another directory").to_string();
+        assert!(error.contains("its directory is another one"), "{error}");
+        assert_eq!(std::fs::read_dir(&other).expect("it is there").count(), 0);
+        std::fs::remove_file(&real).expect("removed");
+        std::fs::rename(&moved, &real).expect("renamed");
+        file.write(b"anything").expect("it is back");
+        assert_eq!(std::fs::read(real.join("t")).expect("saved"), b"anything");
     }
 
     #[test]
