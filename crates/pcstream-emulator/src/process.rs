@@ -43,6 +43,7 @@ enum Request {
     Settle,
     Status,
     PowerOn,
+    Hurry,
     End,
 }
 
@@ -193,6 +194,11 @@ impl DeviceProcess {
         self.link().call(&Request::Begin(beginning.clone()))?;
         self.begun.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Garbage collection is not slow any more, nor what is not over yet.
+    pub fn hurry(&self) -> Result<(), ProcessError> {
+        self.link().call(&Request::Hurry).map(drop)
     }
 
     /// Whether it began to count. Until then the file system on it may be half made.

@@ -16,6 +16,9 @@ use crate::device::{DeviceError, EmulatedDevice, Work};
 const PATIENCE: Duration = Duration::from_secs(5);
 const PATIENCE_MIN: Duration = Duration::from_millis(50);
 
+/// Between two looks at whether garbage collection is still to be slow.
+const BUSY_LOOK: Duration = Duration::from_millis(20);
+
 /// The device, between the server and those who assign streams.
 pub struct SharedDevice {
     device: Mutex<EmulatedDevice>,
@@ -26,6 +29,8 @@ pub struct SharedDevice {
     patience_ms: AtomicU64,
     /// Nanoseconds for each page that garbage collection copies.
     gc_page_ns: AtomicU64,
+    /// Until when it collects garbage; writes wait for that.
+    busy: Mutex<Option<Instant>>,
 }
 
 impl SharedDevice {
@@ -37,6 +42,7 @@ impl SharedDevice {
             late: AtomicBool::new(false),
             patience_ms: AtomicU64::new(PATIENCE.as_millis() as u64),
             gc_page_ns: AtomicU64::new(0),
+            busy: Mutex::new(None),
         }
     }
 
@@ -50,10 +56,34 @@ impl SharedDevice {
         let result = self.lock().assign(first, pages, stream);
         self.late.store(false, Ordering::Relaxed);
         self.assigned.notify_all();
-        result.map(drop)
+        result.map(|work| self.collects(work))
     }
 
-    /// Garbage collection takes this long for each page, on top; 0 at first.
+    /// Garbage collection begins, after all that is not over yet.
+    fn collects(&self, work: Work) {
+        let pause =
+            Duration::from_nanos(work.gc_pages.saturating_mul(self.gc_page_ns.load(Ordering::Relaxed)));
+        if pause.is_zero() {
+            return;
+        }
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        *busy = busy.unwrap_or(now).max(now).checked_add(pause);
+    }
+
+    /// Waits until garbage collection is over, or nobody wants it to be slow any more.
+    fn wait_for_collection(&self) {
+        while self.gc_page_ns.load(Ordering::Relaxed) > 0 {
+            let until = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(BUSY_LOOK));
+        }
+    }
+
+    /// Garbage collection takes this long for each page, on top; 0 at first, and again ends what is not over yet.
     pub fn slow_gc(&self, per_page: Duration) {
         self.gc_page_ns.store(u64::try_from(per_page.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -76,10 +106,8 @@ impl SharedDevice {
         }
         let work = write_bytes(&mut device, offset, data)?;
         drop(device);
-        let pause = work.gc_pages.saturating_mul(self.gc_page_ns.load(Ordering::Relaxed));
-        if pause > 0 {
-            std::thread::sleep(Duration::from_nanos(pause));
-        }
+        self.collects(work);
+        self.wait_for_collection();
         Ok(())
     }
 }

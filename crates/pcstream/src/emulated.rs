@@ -6,8 +6,14 @@
 //! Order: the device is started, a file system is made on it by the capture, its counters start with the capture, it
 //! settles when the capture is over. The device ends after the file system is gone, whatever happens.
 
+use std::cell::OnceCell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, Finished};
@@ -20,6 +26,7 @@ use pcstream_report::emulated::{self as report, Emulated, EmulatedRun, LiveCount
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use pcstream_system::trusted_file;
 use pcstream_trace::{Meta, PAGE_BYTES};
+use rustix::fs::FlockOperation;
 use tempfile::NamedTempFile;
 
 use crate::args::{EmulatedArgs, PowerLoss, RunArgs};
@@ -56,7 +63,7 @@ pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     let template = Template::load(&args.simulation.device)?;
     let nothing_yet = Meta::new("emulated", args.capture.size / PAGE_BYTES);
     let planned = Planned::new(&args.simulation, &template, &nothing_yet)?;
-    let live = Live { args: &args, template: &template, ui };
+    let live = Live { args: &args, template: &template, ui, image: OnceCell::new() };
     live.check_plan(&planned)?;
     capture::check_machine().map_err(Failure::failed)?;
     let stop = StopSignals::catch()?;
@@ -114,6 +121,8 @@ struct Live<'a> {
     args: &'a RunArgs,
     template: &'a Template<'a>,
     ui: Ui,
+    /// The image that was there before, locked; `None`: there was none.
+    image: OnceCell<Option<File>>,
 }
 
 /// A run, how its device stands, and what came of a power cut.
@@ -196,6 +205,8 @@ impl Live<'_> {
             let error = anyhow!("--image {}: is not a regular file", path.display());
             return Err(Failure::wrong_arguments(error));
         }
+        let held = lock_image(path).with_context(|| format!("--image {}", path.display()))?;
+        self.image.set(held).expect("it is checked once");
         let new = new_image(path)?;
         let own = rustix::process::geteuid().as_raw();
         let kept = trusted_file::check_alone(new.as_file(), new.path(), own);
@@ -233,10 +244,14 @@ impl Live<'_> {
         let on = Some(LiveDevice { device, scratch: self.scratch(&process, kept) });
         let args = self.args;
         let simulation = LiveSimulation::new(&args.simulation, self.template, args.fit(), self.ui)?;
-        let captured = {
+        let over = AtomicBool::new(false);
+        let captured = std::thread::scope(|scope| {
+            scope.spawn(|| hurry_when_asked(&process, stop, &over));
             let _standing = Standing::say(&process, self.ui);
-            recorded(args, simulation, place, on, stop, self.ui)
-        };
+            let captured = recorded(args, simulation, place, on, stop, self.ui);
+            over.store(true, Ordering::Relaxed);
+            captured
+        });
         let ran = captured.and_then(|run| run.simulated(self.ui));
         let measured = ran.and_then(|ran| self.measured(&process, ran));
         // Whatever failed: what the command wrote is kept.
@@ -298,8 +313,11 @@ impl Live<'_> {
         let new = new_image(path)?;
         let there = std::path::absolute(new.path()).with_context(problem)?;
         process.save(&there).with_context(problem)?;
-        new.persist(path).with_context(problem)?;
-        Ok(())
+        match self.image.get() {
+            Some(Some(held)) if is_at(held, path) => new.persist(path).map(drop).with_context(problem),
+            Some(Some(_)) => Err(anyhow!("it was replaced meanwhile")).with_context(problem),
+            _ => new.persist_noclobber(path).map(drop).with_context(problem),
+        }
     }
 
     /// After a power cut: the file system is mounted, which replays its journal, unmounted, and checked.
@@ -359,6 +377,40 @@ impl Live<'_> {
 fn losses(finished: &Finished, power_cut: bool) -> Vec<(String, u64)> {
     let counts = |(name, count): &(&String, &u64)| **count > 0 && !(power_cut && *name == SYNC_ABANDONED);
     finished.losses.iter().filter(counts).map(|(name, count)| (name.clone(), *count)).collect()
+}
+
+/// Lets nobody wait for slow garbage collection once a signal has come, until the run is over.
+fn hurry_when_asked(process: &DeviceProcess, stop: &StopSignals, over: &AtomicBool) {
+    const LOOK: Duration = Duration::from_millis(20);
+    while !over.load(Ordering::Relaxed) {
+        if stop.first().is_some() {
+            // A device that is gone hurries nobody.
+            let _ = process.hurry();
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The image that is there, for this run alone. Of two that make one, the later cannot save it.
+fn lock_image(path: &Path) -> anyhow::Result<Option<File>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(anyhow!("another run uses it: wait for that, or name another file"))
+        }
+        Err(error) => Err(io::Error::from(error)).context("cannot be locked"),
+    }
+}
+
+/// Whether a file is what is at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |about: std::fs::Metadata| (about.dev(), about.ino());
+    file.metadata().ok().map(identity) == path.metadata().ok().map(identity)
 }
 
 /// A file beside the image. Only its owner may read it, and a whole one alone takes the image's place.
