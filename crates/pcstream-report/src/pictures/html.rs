@@ -111,7 +111,7 @@ fn scheme_table(material: &Material) -> String {
         below.repeat(drives.len())
     );
     for row in grid(lanes) {
-        _ = write!(out, "<tr><td>{}</td>", row.scheme);
+        _ = write!(out, "<tr><td>{}</td>", escaped(row.scheme));
         for drive in &drives {
             let lane = row.on(*drive);
             let less = lane.zip(reference).map_or(String::new(), |(lane, reference)| less(lane, reference));

@@ -16,7 +16,7 @@ pub struct EmulatedArgs {
     /// With --image FILE the data outlives the run: FILE is read at the start, if it exists, and written at the end.
     #[arg(long, conflicts_with_all = ["on", "pack", "pack_live"], help_heading = "Emulated device")]
     pub live: bool,
-    /// Cut the power at the N-th page written; then the file system is mounted again, and checked
+    /// Cut the power after N pages, as the next one comes; then the file system is mounted again, and checked
     #[arg(long, value_name = "N", requires = "live", value_parser = values::page_number, help_heading = "Emulated device")]
     pub power_cut: Option<u64>,
     /// What a power cut takes of the pages that were not flushed
