@@ -30,8 +30,8 @@ static struct ranges mapped;
 static u8 stack[MAX_STACK];
 static struct workspace workspace;
 static u64 counted;
-static struct mm_struct mm = { .exec_vm = 1, .arg_start = 1 };
-static struct task_struct task = { .mm = &mm };
+static struct mm_struct mm = { .exec_vm = 1 };
+static struct task_struct task = { .mm = &mm, .group_leader = &task, .start_boottime = 1 };
 static struct pt_regs regs;
 static void *sent;
 static u64 sent_bytes;
@@ -325,7 +325,8 @@ int main(void)
 		if (test_case.ranges > MAX_RANGES || test_case.rules > MAX_RULES || test_case.stack_bytes > MAX_STACK)
 			abort();
 		__builtin_memset(&mapped, 0, sizeof(mapped));
-		mapped.exec_vm = mapped.arg_start = 1;
+		mapped.exec_vm = mm.exec_vm;
+		mapped.program = program_of(&task);
 		mapped.executable = 77;
 		mapped.count = test_case.ranges;
 		whole(mapped.range, test_case.ranges * sizeof(struct range));
