@@ -71,9 +71,8 @@ impl CallFrames {
         let parsed = Elf::parse(&data).ok()?;
         let section = |name: &str| parsed.section_by_name(name);
         let address = |name: &str| section(name).map_or(0, |section| section.address());
-        let tables = [".eh_frame", ".eh_frame_hdr", ".gopclntab"];
-        let claimed =
-            tables.iter().filter_map(|name| Some(section(name)?.size())).fold(0, u64::saturating_add);
+        let tables = [".eh_frame", ".eh_frame_hdr"].into_iter().chain(go_table::SECTIONS);
+        let claimed = tables.filter_map(|name| Some(section(name)?.size())).fold(0, u64::saturating_add);
         if claimed > most_bytes {
             return None;
         }

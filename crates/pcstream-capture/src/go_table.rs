@@ -33,17 +33,21 @@ const HEADERS: [u64; 4] =
 /// code begins.
 const MODULE_FIELDS: [usize; 3] = [0, 160, 176];
 
+/// Sections that may hold the table.
+pub const SECTIONS: [&str; 3] = [".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"];
+
 /// The table of a program or library, and where its code begins, if the table does not say; `None`: it has none, or a larger one.
 pub fn section<'d>(module: &Elf<'d>, most: u64) -> Option<(&'d [u8], u64)> {
     let content = |name: &str| {
         let section = module.section_by_name(name).filter(|section| section.size() <= most)?;
         Some((section.data().ok()?, section.address()))
     };
-    let named = || content(".gopclntab").or_else(|| content(".data.rel.ro.gopclntab"));
+    let [alone, relocated, others] = SECTIONS;
+    let named = || content(alone).or_else(|| content(relocated));
     // Where C is linked in and the program can be loaded anywhere, linkers put the table among other data.
     let among_others = || {
         module.section_by_name(".go.buildinfo")?;
-        let (bytes, address) = content(".data.rel.ro")?;
+        let (bytes, address) = content(others)?;
         let mut places = (0..bytes.len()).step_by(8);
         let at = places.find(|&at| number(bytes, at, 8).is_some_and(|word| HEADERS.contains(&word)))?;
         Some((&bytes[at..], address.checked_add(at as u64)?))

@@ -201,7 +201,7 @@ impl Unwinder {
         }
         let tables = self.modules.entry(module).or_insert_with(|| {
             // Whoever makes files could otherwise have all memory.
-            let left = MAX_TABLE_BYTES - self.table_bytes;
+            let left = MAX_TABLE_BYTES.saturating_sub(self.table_bytes);
             let frames = known.file.as_deref().and_then(|file| CallFrames::read_within(file, left));
             self.table_bytes += frames.as_ref().map_or(0, CallFrames::bytes);
             Tables { frames, spent: Duration::ZERO }

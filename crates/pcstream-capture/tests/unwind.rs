@@ -2,11 +2,12 @@
 
 use std::arch::asm;
 use std::ffi::c_void;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use pcstream_capture::call_frames::CallFrames;
 use pcstream_capture::modules::Modules;
 use pcstream_capture::unwind::{Limits, Unwinder};
 use pcstream_capture::wire::{ModuleOffset, PathRecord, RuleKind, StackRange, StackRecord, UnwindRule};
@@ -160,6 +161,15 @@ fn who_has_given_up_makes_no_rule() {
     fresh.give_up();
     assert!(!matches!(fresh.path(&stack, &modules, &LIMITS).unwind, Unwind::Exact));
     assert!(fresh.rules_given_up() > 0 && fresh.take_rules().is_empty());
+}
+
+/// Nothing is read of tables that say they are larger than there is room for.
+#[test]
+fn tables_beyond_the_room_are_not_read() {
+    let own = File::open("/proc/self/exe").expect("it is there");
+    let bytes = CallFrames::read(&own).expect("it has tables").bytes();
+    assert!(CallFrames::read_within(&own, bytes - 1).is_none());
+    assert!(CallFrames::read_within(&own, 2 * bytes + (64 << 20)).is_some());
 }
 
 #[test]
