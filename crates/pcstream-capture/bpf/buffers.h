@@ -17,9 +17,9 @@
  *
  * Known weaknesses: where the program marks pages that were clean, one that is changed while it is being written, or was dirty
  * when the capture began, has no path until its next write; elsewhere a page that is dropped without having been written keeps its path
- * until it becomes dirty again (a weak path does not replace it); a write of several pages gets the path of its first, and the others keep theirs; data
- * given by vectors (writev) is not looked for; io_uring is, where the request is direct. With O_APPEND only the first page
- * of a write is found. Pages can become dirty much faster than user space answers for call-frame rules, so those of the first
+ * until it becomes dirty again (a weak path does not replace it); a write of several pages gets the path of its first, and the others
+ * keep theirs; data given by vectors (writev) is not looked for; io_uring is, where the request is direct. With O_APPEND only the first
+ * page of a write is found. Pages can become dirty much faster than user space answers for call-frame rules, so those of the first
  * milliseconds on a path may have a coarser one.
  */
 #ifndef PCSTREAM_BUFFERS_H

@@ -17,8 +17,8 @@
  *
  * Known weaknesses: of a write of more than MAX_CLAIMED pages the others go with their folio (LONG_WRITES); a write that fails keeps
  * what it claimed until it is written; where the kernel does not let its functions be watched, a page that is migrated between dirtying
- * and writeback loses its tag, and UNTAGGED_PAGES counts it. Where no tracepoint says what a write is about (other file systems than ext4 and XFS, block devices, stores to mapped memory), all of a folio's pages go
- * to who made it dirty.
+ * and writeback loses its tag, and UNTAGGED_PAGES counts it. Where no tracepoint says what a write is about (other file systems than
+ * ext4 and XFS, block devices, stores to mapped memory), all of a folio's pages go to who made it dirty.
  */
 #ifndef PCSTREAM_TAGS_H
 #define PCSTREAM_TAGS_H
@@ -133,7 +133,7 @@ static long move_tag(u64 i, struct workspace **ws)
 	if (!before || !now)
 		return 1;
 	/* A write may have claimed it meanwhile. */
-	if (!(now->file & TAG_DIRTY) || now->page != before->page || (now->file ^ before->file) & ~TAG_DIRTY)
+	if (!is_tag_of(now, before->file, before->page) || !(now->file & TAG_DIRTY))
 		*now = *before;
 	/* The next writeback is not of this place. */
 	before->file &= ~TAG_DIRTY;

@@ -27,7 +27,7 @@ use crate::modules::open_files;
 use crate::streams::{PAGE_STREAM_WORDS, StreamMaps};
 use crate::wire::{self, Counter, Record, UnknownRecord, UnwindMode};
 use error::{LEAST_FILES, bpf_error, keep_log};
-use functions::{PRCTL, Prctl, hints_unavailable, migrations_unavailable};
+use functions::{PRCTL, Prctl, hints_unavailable, sees_migrations};
 use kernel::{end_of_memory, page_frame_entries};
 use skeleton::{OpenPcstreamProgs, PcstreamSkel, PcstreamSkelBuilder};
 
@@ -156,7 +156,7 @@ impl<'obj> Session<'obj> {
         programs.on_placed_bio.set_autoload(placing);
         programs.on_fork.set_autoload(options.followed == Followed::Processes);
         programs.on_fcntl.set_autoload(hints_unavailable.is_none());
-        programs.on_migrate.set_autoload(migrations_unavailable().is_none());
+        programs.on_migrate.set_autoload(sees_migrations());
         programs.on_buffer_page.set_autoload(!options.buffers.is_empty());
         // See `watch_writes`.
         programs.on_ext4_write.set_autoattach(false);

@@ -40,9 +40,9 @@ pub(super) fn hints_unavailable() -> Option<String> {
     try_to_watch(FCNTL).err()
 }
 
-/// Why pages that the kernel moves in memory lose their context; `None`: they keep it.
-pub(super) fn migrations_unavailable() -> Option<String> {
-    try_to_watch(MIGRATE).err()
+/// Whether pages that the kernel moves in memory keep their context.
+pub(super) fn sees_migrations() -> bool {
+    try_to_watch(MIGRATE).is_ok()
 }
 
 /// Whether the kernel lets the function be watched, found out with a program that does nothing: a kernel that does not would refuse
