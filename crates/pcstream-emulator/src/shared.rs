@@ -208,4 +208,32 @@ mod tests {
         assert!(!shared.late.load(Ordering::Relaxed), "no wait would make room");
         assert_eq!(shared.lock().status().unassigned_pages, 1);
     }
+
+    /// Garbage collection that takes an hour, whoever caused it, ends when it is to be slow no more.
+    #[test]
+    fn slow_collection_is_waited_for_until_nobody_wants_it() {
+        let settings =
+            DeviceSettings { logical_pages: 1024, superblock_pages: 16, streams: 2, ..Default::default() };
+        let options = DeviceOptions { settings, buffer_pages: 4, expects_streams: false };
+        let shared = SharedDevice::new(EmulatedDevice::new(&options).expect("legal settings"));
+        shared.slow_gc(Duration::from_secs(3600));
+        let collects = || shared.busy.lock().expect("no panic").is_some();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                // Until a victim has valid pages.
+                let mut pages = (0..1_u64 << 20).map(|n| n * 7919 % 1024);
+                pages.try_for_each(|page| {
+                    shared.write(page * PAGE as u64, &[1; PAGE]).expect("it has power");
+                    if collects() { None } else { Some(()) }
+                })
+            });
+            while !collects() {
+                assert!(!writer.is_finished(), "it collected nothing");
+                std::thread::yield_now();
+            }
+            assert!(!writer.is_finished());
+            shared.slow_gc(Duration::ZERO);
+            assert_eq!(writer.join().expect("no panic"), None);
+        });
+    }
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -244,13 +244,13 @@ impl Live<'_> {
         let on = Some(LiveDevice { device, scratch: self.scratch(&process, kept) });
         let args = self.args;
         let simulation = LiveSimulation::new(&args.simulation, self.template, args.fit(), self.ui)?;
-        let over = AtomicBool::new(false);
         let captured = std::thread::scope(|scope| {
-            scope.spawn(|| hurry_when_asked(&process, stop, &over));
+            // Dropped however the run ends.
+            let (_running, over) = channel();
+            let hurried = &process;
+            scope.spawn(move || hurry_when_asked(hurried, stop, over));
             let _standing = Standing::say(&process, self.ui);
-            let captured = recorded(args, simulation, place, on, stop, self.ui);
-            over.store(true, Ordering::Relaxed);
-            captured
+            recorded(args, simulation, place, on, stop, self.ui)
         });
         let ran = captured.and_then(|run| run.simulated(self.ui));
         let measured = ran.and_then(|ran| self.measured(&process, ran));
@@ -380,15 +380,14 @@ fn losses(finished: &Finished, power_cut: bool) -> Vec<(String, u64)> {
 }
 
 /// Lets nobody wait for slow garbage collection once a signal has come, until the run is over.
-fn hurry_when_asked(process: &DeviceProcess, stop: &StopSignals, over: &AtomicBool) {
+fn hurry_when_asked(process: &DeviceProcess, stop: &StopSignals, over: Receiver<()>) {
     const LOOK: Duration = Duration::from_millis(20);
-    while !over.load(Ordering::Relaxed) {
+    while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
         if stop.first().is_some() {
             // A device that is gone hurries nobody.
             let _ = process.hurry();
             return;
         }
-        std::thread::sleep(LOOK);
     }
 }
 

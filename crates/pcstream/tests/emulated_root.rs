@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         common::test("live_device_says_how_it_stands", &ext4, standing),
         common::test("live_power_cuts_are_survived", &both, power_cuts),
         common::test("live_image_keeps_the_data", &both, image),
+        common::test("live_image_is_of_one_run", &ext4, image_of_two),
         common::test("live_killed_is_cleaned_up", &ext4, killed),
         common::test("live_interrupted_reports_and_cleans_up", &ext4, interrupted),
         common::test("live_result_is_shown_though_its_file_system_stays_mounted", &unshare, held_mount),
@@ -144,6 +145,34 @@ fn power_cuts() {
     }
     let flags = ["--scheme", "pcstream", "--power-cut", "100000"];
     expect(&mut live(&flags, &["sh", "-c", "echo x > file"]), 1, &["the power was not cut"]);
+}
+
+/// Where there is an image, a second run is refused. Where there was none, the second to end does not replace the first's.
+fn image_of_two() {
+    let dir = TempDir::new().expect("a directory");
+    let [image, begun, go] = ["image", "begun", "go"].map(|name| dir.path().join(name).display().to_string());
+    let waits = format!(": > {begun}; while [ ! -e {go} ]; do sleep 0.1; done");
+    let flags = ["--scheme", "baseline", "--image", &image];
+    let start = || {
+        let run = Run::start(&mut live_at(FOR_SQLITE, &flags, &["sh", "-c", &waits]));
+        wait_for_child("the command", &run, || Path::new(&begun).exists());
+        run
+    };
+    let end = |mut run: Run, code: i32, words: &[&str]| {
+        fs::write(&go, "").expect("it can be written");
+        assert_eq!(wait(&mut run), Some(code));
+        let said = text(&run.wait_with_output().stderr);
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        [&go, &begun].iter().for_each(|file| fs::remove_file(file).expect("it is there"));
+    };
+    let first = start();
+    expect(&mut live_at(FOR_SQLITE, &flags, &["true"]), 0, &[]);
+    let saved = fs::read(&image).expect("it was saved");
+    end(first, 1, &["--image", "the data was not saved"]);
+    assert!(fs::read(&image).expect("it is there") == saved, "the other's data stays");
+    let first = start();
+    expect(&mut live_at(FOR_SQLITE, &flags, &["true"]), 1, &["--image", "another run uses it"]);
+    end(first, 0, &[]);
 }
 
 fn image() {
