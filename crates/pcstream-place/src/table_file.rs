@@ -296,8 +296,6 @@ impl TableFile {
         let (_held, directory) = self.held_directory()?;
         let place = directory.join(self.path.file_name().unwrap_or_default());
         let mut temporary = self.temporary_in(&directory)?;
-        // While it is open nobody unmounts what it is on.
-        self.is_mounted()?;
         let file = temporary.as_file_mut();
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         written.map_err(|e| self.error("write it", e))?;
@@ -325,7 +323,7 @@ impl TableFile {
         made.map_err(|e| self.error("make its directory", e))
     }
 
-    /// The directory, as long as it is held, and a path that leads there. Errors: it is another one than at first, which whoever
+    /// The directory, which nobody unmounts as long as it is held, and a path that leads there. Errors: it is another one than at first, which whoever
     /// may rename it could have made of any other.
     fn held_directory(&self) -> Result<(File, PathBuf), TableFileError> {
         let held = std::fs::OpenOptions::new()
