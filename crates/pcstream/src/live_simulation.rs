@@ -31,7 +31,7 @@ pub struct LiveSimulation<'a> {
     args: &'a SimulationArgs,
     schemes: Vec<Arc<dyn SchemeFactory>>,
     template: &'a Template<'a>,
-    /// Whether the device is packed, which takes the whole recording.
+    /// How it is made to fit. A packed device takes the whole recording.
     fit: FitArgs,
     /// Bytes that may be taken.
     available: u64,
