@@ -221,7 +221,7 @@ mod tests {
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 // Until a victim has valid pages.
-                let mut pages = (0..1_u64 << 20).map(|n| n * 7919 % 1024);
+                let mut pages = (0..1_u64 << 20).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54);
                 pages.try_for_each(|page| {
                     shared.write(page * PAGE as u64, &[1; PAGE]).expect("it has power");
                     if collects() { None } else { Some(()) }
