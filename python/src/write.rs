@@ -25,7 +25,7 @@ type Columns<'a> = (
 );
 
 /// Writes a trace of a device with `sizes.0` pages, the first `sizes.1` of which held data before. `names` are the labels of
-/// contexts 1, 2, ... and the paths of files 1, 2, ...
+/// contexts 1, 2, ... and the paths of files 1, 2, ...; `made_times` says that the caller had no times.
 #[pyfunction]
 pub fn write(
     py: Python<'_>,
@@ -33,11 +33,14 @@ pub fn write(
     columns: Columns<'_>,
     sizes: (u64, u64),
     names: (Vec<String>, Vec<String>),
+    made_times: bool,
     overwrite: bool,
 ) -> PyResult<()> {
     let (device_pages, prefilled) = sizes;
     let mut meta = Meta::new("made in Python", device_pages);
-    meta.settings.insert("generator".to_owned(), "python".into());
+    if made_times {
+        meta.settings.insert("generator".to_owned(), "python".into());
+    }
     meta.losses.insert("events".to_owned(), 0);
     if prefilled > 0 {
         meta.prefilled = vec![Extent { lba: Lba(0), pages: prefilled }];

@@ -40,6 +40,16 @@ def test_a_few_events_have_the_waf_that_a_hand_computes(tmp_path: Path) -> None:
     assert (result.host_pages, result.gc_pages, result.erases) == (9, 0, 2)
 
 
+def test_times_that_are_given_say_what_a_day_costs(tmp_path: Path) -> None:
+    lba = np.arange(6000) % 3000
+    half_a_day = np.linspace(0, 43_200 * 10**9, len(lba)).astype("u8")
+    for events, flash_pages_a_day in ({"lba": lba, "time_ns": half_a_day}, 2 * len(lba)), ({"lba": lba}, None):
+        trace = pc.write(tmp_path / "t.pctrace", events, device_pages=4096, overwrite=True)
+        now = pc.simulate(trace, "baseline", pc.Device(gc="own")).json["verdict"]["now"]
+        assert now["waf"] == 1
+        assert now["flash_bytes_per_day"] == (flash_pages_a_day and flash_pages_a_day * 4096)
+
+
 @pytest.mark.parametrize(
     "events,prefilled,pages",
     [
@@ -97,6 +107,11 @@ def test_a_device_ends_with_the_last_page_used(events: Any, prefilled: int, page
             {"lba": [1, 2], "time_ns": [0, 2**62 + 1]},
             {},
             f"column 'time_ns' has {2**62 + 1} for event 1: expected 0 to {2**62}",
+        ),
+        (
+            {"lba": [1, 2], "time_ns": [1577808000_000000001, 1577808001_000000000]},
+            {},
+            "column 'time_ns' has 1577808000000000001 for event 0: expected nanoseconds since the trace began, not since 1970",
         ),
         (
             {"lba": [1, 2], "file_page": np.array([0, 2**64 - 1], "u8")},

@@ -32,6 +32,7 @@ def write(
     columns: tuple[bytes, ...],
     sizes: tuple[int, int],
     names: tuple[list[str], list[str]],
+    made_times: bool,
     overwrite: bool,
 ) -> None: ...
 def profiles() -> list[tuple[str, str]]: ...

@@ -34,6 +34,8 @@ NAMES = {"op": OPS, "kind": KINDS, "hint": HINTS}
 MOST_PAGES = 2**62
 #: Of a trace.
 MOST_TIME_NS = 2**62
+#: Of a first event, 31 years: what is later is the time of the day, since 1970.
+LATEST_BEGIN_NS = 10**18
 #: Of a file.
 MOST_FILE_PAGES = 2**64 - 1
 #: Operations on no pages.
@@ -61,9 +63,10 @@ def write(
         events: columns of equal length by name, or a table of pandas, polars or any library that knows Arrow. ``lba`` is the
             first page of an event; that of flush and exit may be any from 0 on, and is 0 in the trace. Others may be left out:
             ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`; write), ``context`` (a number of ``labels`` from
-            1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart), ``hint`` (of
-            :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the program asked for; 0, none), ``file`` (a number of
-            ``files`` from 1; 0, unknown), ``file_page`` (the first page's index in its file; 0).
+            1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (since the trace began; without it, the
+            events are 1 us apart, and no result speaks of a day), ``hint`` (of :data:`pcstream.HINTS`; not_set),
+            ``write_stream`` (that the program asked for; 0, none), ``file`` (a number of ``files`` from 1; 0, unknown),
+            ``file_page`` (the first page's index in its file; 0).
         device_pages: pages of 4 KiB of the device; by default it ends with the last page that is used.
         labels: names of contexts 1, 2, ...: what a program context stands for here. A context is known by its name,
             so no two are equal, but for empty ones.
@@ -102,7 +105,9 @@ def write(
         ends = (columns["lba"] + columns["pages"])[columns["pages"] > 0]
         pages = max(1, prefilled, int(ends.max(initial=0)))
     place, sizes = _remote.on_this_machine(output), (pages, prefilled)
-    _pcstream.write(place, tuple(columns[name].tobytes() for name in TYPES), sizes, named, _check.flag("overwrite", overwrite))
+    made_times = "time_ns" not in names
+    as_bytes = tuple(columns[name].tobytes() for name in TYPES)
+    _pcstream.write(place, as_bytes, sizes, named, made_times, _check.flag("overwrite", overwrite))
     return Trace(place)
 
 
@@ -181,6 +186,8 @@ def _check_events(columns: Mapping[str, NDArray[Any]], device_pages: int, tables
     time, lba, pages = columns["time_ns"], columns["lba"], columns["pages"]
     refuse(np.append(False, time[1:] < time[:-1]), "time_ns", ", less than before: expected times that never decrease")
     refuse(time > MOST_TIME_NS, "time_ns", f": expected 0 to {MOST_TIME_NS}")
+    since = ": expected nanoseconds since the trace began, not since 1970; subtract the first time from all"
+    refuse(time[:1] > LATEST_BEGIN_NS, "time_ns", since)
     none = np.isin(columns["op"], WITHOUT_PAGES)
     refuse(~none & (pages == 0), "pages", ": expected at least 1 (0 of flush and exit)")
     refuse(none & (pages > 0), "pages", ": expected 0, because its op is flush or exit")
