@@ -9,7 +9,7 @@
 //! Weakness: functions that a build inlined or renamed make other call paths, and a stripped program has none to compare.
 //! Where modules have no build ids, offsets are compared as if they were of one build; a remark names such programs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pcstream_trace::{Context, Frame, Unwind};
 
@@ -99,8 +99,12 @@ pub fn lines(contexts: &BTreeMap<&Name, Option<&Context>>) -> Vec<String> {
     let short = lines(&paths);
     short.iter().enumerate().for_each(|(at, line)| alike.entry(line.clone()).or_default().push(at));
     for group in alike.values().filter(|group| group.len() > 1) {
-        let has = |at: &usize, name: &String| all[*at].iter().any(|(other, _)| other == name);
-        let shared = |name: &String| group.iter().all(|at| has(at, name));
+        let mut paths_with: HashMap<&str, usize> = HashMap::new();
+        for &at in group {
+            let names: BTreeSet<&str> = all[at].iter().map(|(name, _)| name.as_str()).collect();
+            names.into_iter().for_each(|name| *paths_with.entry(name).or_default() += 1);
+        }
+        let shared = |name: &String| paths_with.get(name.as_str()) == Some(&group.len());
         group.iter().for_each(|&at| paths[at] = shown(at, &shared));
     }
     let longer = lines(&paths);

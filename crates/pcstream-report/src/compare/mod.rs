@@ -189,9 +189,10 @@ fn matched(runs: &mut [Run]) -> Vec<String> {
     remarks
 }
 
-/// What a run is called.
+/// What a run is called: A to Z, then AA.
 fn letter(index: usize) -> String {
-    char::from(b'A' + (index % 26) as u8).to_string()
+    let last = char::from(b'A' + (index % 26) as u8);
+    if index < 26 { last.to_string() } else { format!("{}{last}", letter(index / 26 - 1)) }
 }
 
 /// Whether one of the others differs beyond noise; not known if none does, and one cannot be judged.
@@ -207,6 +208,12 @@ fn any_differs(first: &[f64], others: impl Iterator<Item = Vec<f64>>) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_runs_are_called_alike() {
+        let named = [0, 25, 26, 27, 51, 52, 701, 702].map(letter);
+        assert_eq!(named, ["A", "Z", "AA", "AB", "AZ", "BA", "ZZ", "AAA"]);
+    }
 
     #[test]
     fn a_run_in_the_middle_may_be_what_changed() {
