@@ -157,27 +157,34 @@ fn programs(contexts: &Contexts) -> BTreeMap<&str, Program<'_>> {
 /// Gives programs that only `other` has the names of those that only `first` has, where most call paths agree. Returns
 /// the pairs: name in `first`, name in `other`.
 pub fn rename(first: &Contexts, other: &mut Contexts) -> Vec<(String, String)> {
-    let mut pairs: Vec<(String, String)> = Vec::new();
     let (mine, theirs) = (programs(first), programs(other));
+    let mut free: BTreeMap<&str, &Program> = BTreeMap::new();
+    let mut with_path: BTreeMap<&[String], Vec<&str>> = BTreeMap::new();
+    for (&old, program) in mine.iter().filter(|(name, _)| !theirs.contains_key(*name)) {
+        free.insert(old, program);
+        program.own_paths.iter().for_each(|path| with_path.entry(path).or_default().push(old));
+    }
+    let mut renamed: BTreeMap<String, String> = BTreeMap::new();
     for (new, of_new) in theirs.iter().filter(|(name, _)| !mine.contains_key(*name)) {
-        let old = mine.iter().filter(|(name, _)| !theirs.contains_key(*name));
-        let free = old.filter(|(name, _)| pairs.iter().all(|(taken, _)| taken != *name));
-        let alike = free.filter_map(|(old, of_old)| {
-            let agree = of_old.own_paths.intersection(&of_new.own_paths).count();
-            (2 * agree > of_old.own_paths.len().min(of_new.own_paths.len())).then_some((agree, *old))
-        });
+        let mut agree: BTreeMap<&str, usize> = BTreeMap::new();
+        let shared = of_new.own_paths.iter().filter_map(|path| with_path.get(path));
+        shared.flatten().for_each(|&old| *agree.entry(old).or_default() += 1);
+        let most = |of_old: &&Program, agree| 2 * agree > of_old.own_paths.len().min(of_new.own_paths.len());
+        let alike =
+            agree.into_iter().filter(|(old, agree)| free.get(old).is_some_and(|old| most(old, *agree)));
         // Of equals the first by name.
-        if let Some((_, old)) = alike.rev().max_by_key(|(agree, _)| *agree) {
-            pairs.push((old.to_owned(), (*new).to_owned()));
+        if let Some((old, _)) = alike.rev().max_by_key(|(_, agree)| *agree) {
+            free.remove(old);
+            renamed.insert((*new).to_owned(), old.to_owned());
         }
     }
     for (mut name, written) in std::mem::take(other) {
-        if let Some((old, _)) = pairs.iter().find(|(_, new)| *new == name.program) {
+        if let Some(old) = renamed.get(&name.program) {
             name.program.clone_from(old);
         }
         other.insert(name, written);
     }
-    pairs
+    renamed.into_iter().map(|(new, old)| (old, new)).collect()
 }
 
 /// A program that has not all of its counterpart in another run.
@@ -227,6 +234,44 @@ pub fn in_words(doubtful: &[Doubtful]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What each of these programs wrote, by functions of its own on its call paths.
+    fn contexts(programs: &[(&str, &[&str])]) -> Contexts {
+        let frame = |name: &str, module: &str| Frame {
+            module: module.to_owned(),
+            symbol: name.to_owned(),
+            ..Frame::default()
+        };
+        let written = |program: &str, path: &str| {
+            let context = Context {
+                executable: program.to_owned(),
+                frames: vec![frame(path, program)],
+                ..Context::default()
+            };
+            let name = Name { program: program.to_owned(), path: vec![path.to_owned()] };
+            (name, Written { context: Some(context), pages: vec![1.0] })
+        };
+        let all =
+            programs.iter().flat_map(|(program, paths)| paths.iter().map(|path| written(program, path)));
+        all.collect()
+    }
+
+    #[test]
+    fn a_program_counts_as_the_free_one_with_which_most_paths_agree() {
+        let first = contexts(&[("a", &["f"]), ("b", &["f"]), ("c", &["f", "g"]), ("x", &["p", "q", "r"])]);
+        let mut other = contexts(&[("l", &["f", "g"]), ("m", &["f"]), ("n", &["f"]), ("o", &["f"])]);
+        other.extend(contexts(&[("y", &["p", "s", "t"])]));
+        let pairs = rename(&first, &mut other);
+        let named = |(old, new): &(String, String)| format!("{new} is {old}");
+        let pairs: Vec<String> = pairs.iter().map(named).collect();
+        assert_eq!(
+            pairs,
+            ["l is c", "m is a", "n is b"],
+            "none is left for o, and too few paths agree for y"
+        );
+        let programs: BTreeSet<&str> = other.keys().map(|name| name.program.as_str()).collect();
+        assert_eq!(programs, BTreeSet::from(["a", "b", "c", "o", "y"]));
+    }
 
     #[test]
     fn random_numbers_in_file_names_do_not_count() {
