@@ -48,18 +48,6 @@ impl fmt::Display for FsKind {
     }
 }
 
-impl std::str::FromStr for FsKind {
-    type Err = ScratchError;
-
-    fn from_str(name: &str) -> Result<FsKind, ScratchError> {
-        FsKind::from_name(name).ok_or_else(|| ScratchError::Option {
-            option: "--fs",
-            value: name.into(),
-            expected: "ext4, xfs or f2fs".into(),
-        })
-    }
-}
-
 /// A block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockDevice {
@@ -140,7 +128,7 @@ impl ExistingFs {
             (path_here(dir, &about)?, DeviceNumber::from_stat(about.dev()))
         };
         let mount = mount_of(&mounts, &path, number).ok_or_else(covered)?;
-        let Ok(kind) = mount.fs_type.parse::<FsKind>() else {
+        let Some(kind) = FsKind::from_name(&mount.fs_type) else {
             return Err(ScratchError::Unsupported {
                 dir: dir.into(),
                 fs: mount.fs_type.clone(),
@@ -199,7 +187,7 @@ pub(super) fn read_mounts() -> Result<Vec<Mount>, ScratchError> {
 fn mount_of<'a>(mounts: &'a [Mount], path: &Path, device: DeviceNumber) -> Option<&'a Mount> {
     let above = || mounts.iter().filter(|m| path.starts_with(&m.mount_point));
     let depth = |m: &&Mount| m.mount_point.components().count();
-    let unknown = |m: &&Mount| m.fs_type.parse::<FsKind>().is_err();
+    let unknown = |m: &&Mount| FsKind::from_name(&m.fs_type).is_none();
     above()
         .filter(|m| m.device == device)
         .max_by_key(depth)
