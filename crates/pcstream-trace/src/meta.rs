@@ -158,11 +158,6 @@ impl Meta {
         self.losses.values().any(|&count| count > 0)
     }
 
-    /// Everything that was lost, by all counters together.
-    pub fn lost_events(&self) -> u64 {
-        self.losses.values().copied().fold(0, u64::saturating_add)
-    }
-
     /// The size of the traced device. The error says that the trace does not know it.
     pub fn device_pages(&self) -> Result<u64, &'static str> {
         match self.device.pages {

@@ -22,7 +22,7 @@ pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
     let readers = args.traces.iter().map(|path| simulate::open(path, ui)).collect::<Result<Vec<_>, _>>()?;
     refuse_an_input(&args.output, &readers)?;
     let offsets = if args.by_start { starts(&readers)? } else { offsets(args)? };
-    let merged = Merged::with_offsets(&readers, &offsets).map_err(Failure::failed)?;
+    let merged = Merged::new(&readers, &offsets).map_err(Failure::failed)?;
     let mut output = Output::create(&args.output, merged.meta().clone(), args.force)?;
     let events = readers.iter().map(|reader| reader.meta().totals.events).sum();
     let bar = ui.progress("merging", "events", events);

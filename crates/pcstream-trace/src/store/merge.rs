@@ -48,13 +48,8 @@ struct Input {
 }
 
 impl Merged {
-    /// Of traces whose devices' sizes are known.
-    pub fn new(readers: &[TraceReader]) -> Result<Merged, TraceError> {
-        Merged::with_offsets(readers, &[])
-    }
-
-    /// The same, each trace later by the nanoseconds at its place; what has none begins at 0.
-    pub fn with_offsets(readers: &[TraceReader], offsets_ns: &[u64]) -> Result<Merged, TraceError> {
+    /// Of traces whose devices' sizes are known, each later by the nanoseconds at its place; what has none begins at 0.
+    pub fn new(readers: &[TraceReader], offsets_ns: &[u64]) -> Result<Merged, TraceError> {
         let mut meta = Meta::new("merged", 0);
         let (mut contexts, mut files) = (Vec::new(), Vec::new());
         let mut known: HashMap<Signature, ContextId> = HashMap::new();

@@ -44,14 +44,13 @@ impl TraceReader {
     /// Opens the trace at `path`; if only `path.partial` exists, that is opened.
     pub fn open(path: impl AsRef<Path>) -> Result<TraceReader, TraceError> {
         let path = find(path.as_ref())?;
-        let mut meta = read_meta(&path)?;
+        let meta = read_meta(&path)?;
         if meta.complete {
             return TraceReader::open_complete(path, meta);
         }
         let dir = Dir::open(&path)?;
         dir.lock(false)?;
-        let mut reader = TraceReader::open_partial(path, &mut meta)?;
-        reader.meta = meta;
+        let mut reader = TraceReader::open_partial(path, meta)?;
         reader._lock = Some(dir);
         reader.sum_up()?;
         Ok(reader)
@@ -79,7 +78,7 @@ impl TraceReader {
         Ok(TraceReader { path, meta, damage: None, contexts, files, events, readable, _lock: None })
     }
 
-    fn open_partial(path: PathBuf, meta: &mut Meta) -> Result<TraceReader, TraceError> {
+    fn open_partial(path: PathBuf, meta: Meta) -> Result<TraceReader, TraceError> {
         let mut damage = vec!["the recording was not finished".to_owned()];
         let chains = list_segments(&path)?;
         let mut open = |spec: &'static TableSpec| {
@@ -103,9 +102,8 @@ impl TraceReader {
         let (contexts, files, events) = (open(&CONTEXTS), open(&FILES), open(&EVENTS));
         let contexts = read_rows(&contexts, decode_contexts)?;
         let files = read_rows(&files, decode_files)?;
-        meta.totals = Totals::default();
         let (damage, readable) = (Some(damage.join("; ")), u64::MAX);
-        Ok(TraceReader { path, meta: meta.clone(), damage, contexts, files, events, readable, _lock: None })
+        Ok(TraceReader { path, meta, damage, contexts, files, events, readable, _lock: None })
     }
 
     /// Computes the totals of a partial trace, whose meta may be older than its last segment.
