@@ -57,14 +57,14 @@ impl Control {
     /// Makes a device; it has a character device from now on, and no block device yet.
     pub fn add(&mut self, wanted: DeviceInfo) -> io::Result<DeviceInfo> {
         let mut info = wanted;
-        self.with(Command::Add, info.id, 0, &mut info)?;
+        self.with(Command::Add, info.id, &mut info)?;
         Ok(info)
     }
 
     /// Says what kind of disk it is.
     pub fn set_parameters(&mut self, id: u32, parameters: Parameters) -> io::Result<()> {
         let mut parameters = parameters;
-        self.with(Command::SetParameters, id, 0, &mut parameters)
+        self.with(Command::SetParameters, id, &mut parameters)
     }
 
     /// Makes the block device. All queues must be waiting for requests: its partitions are read now.
@@ -85,20 +85,20 @@ impl Control {
     /// How a device stands.
     pub fn info(&mut self, id: u32) -> io::Result<DeviceInfo> {
         let mut info = DeviceInfo::default();
-        self.with(Command::Info, id, 0, &mut info)?;
+        self.with(Command::Info, id, &mut info)?;
         Ok(info)
     }
 
     fn features(&mut self) -> io::Result<u64> {
         let mut features = 0_u64;
-        self.with(Command::Features, u32::MAX, 0, &mut features)?;
+        self.with(Command::Features, u32::MAX, &mut features)?;
         Ok(features)
     }
 
     /// A command that reads or writes something.
-    fn with<T>(&mut self, command: Command, id: u32, data: u64, value: &mut T) -> io::Result<()> {
+    fn with<T>(&mut self, command: Command, id: u32, value: &mut T) -> io::Result<()> {
         let (address, bytes) = (std::ptr::from_mut(value) as u64, size_of::<T>() as u16);
-        self.run(command, ControlCommand { address, bytes, data, ..of(id) })
+        self.run(command, ControlCommand { address, bytes, ..of(id) })
     }
 
     fn run(&mut self, command: Command, what: ControlCommand) -> io::Result<()> {

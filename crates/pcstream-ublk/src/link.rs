@@ -214,12 +214,8 @@ impl ControlSocket {
         };
         if !open {
             self.clients.swap_remove(number);
-            let was_placer = self.placer.is_some_and(|(placer, _)| placer == own);
-            if was_placer {
-                self.placer = None;
-                return Received::Detached;
-            }
-            return Received::Nothing;
+            let was_placer = self.placer.take_if(|(placer, _)| *placer == own);
+            return was_placer.map_or(Received::Nothing, |_| Received::Detached);
         }
         let Some(map) = map else { return Received::Nothing };
         let table = match self.placer {
@@ -230,15 +226,12 @@ impl ControlSocket {
             sockopt::socket_peercred(client).map_or(0, |peer| peer.pid.as_raw_nonzero().get() as u32);
         let answer = table.as_ref().map_or_else(|why| format!("no: {why}\n"), |_| "ok\n".to_owned());
         let mut client = client;
-        match table {
-            Ok(table) if client.write_all(answer.as_bytes()).is_ok() => {
+        match (table, client.write_all(answer.as_bytes())) {
+            (Ok(table), Ok(())) => {
                 self.placer = Some((own, process));
                 Received::Attached(table, process)
             }
-            _ => {
-                let _ = client.write_all(answer.as_bytes());
-                Received::Nothing
-            }
+            _ => Received::Nothing,
         }
     }
 }

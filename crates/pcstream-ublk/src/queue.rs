@@ -122,13 +122,12 @@ impl Queue {
         let pages = REQUEST_BYTES_MAX as usize / PAGE_BYTES as usize;
         let mut queue = Queue {
             descriptors: Descriptors::map(&config)?,
-            requests: vec![Progress::default(); depth as usize],
+            requests: (0..depth).map(|_| Progress::with_room(pages)).collect(),
             live: config.depth,
             again: false,
             ring,
             config,
         };
-        queue.requests.iter_mut().for_each(|request| *request = Progress::with_room(pages + 1));
         (0..queue.config.depth).try_for_each(|tag| queue.command(abi::FETCH, tag, 0))?;
         queue.ring.submit()?;
         Ok(queue)
