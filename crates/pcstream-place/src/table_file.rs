@@ -312,7 +312,7 @@ impl TableFile {
         Ok(())
     }
 
-    /// A file beside it. Makes its directory if that is missing.
+    /// Makes its directory if that is missing.
     fn make_directory(&mut self) -> Result<(), TableFileError> {
         let is_missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.exists();
         let missing: Vec<PathBuf> =
@@ -340,6 +340,7 @@ impl TableFile {
         Ok((held, path))
     }
 
+    /// A file in its directory, which will take its place.
     fn temporary_in(&self, directory: &Path) -> Result<tempfile::NamedTempFile, TableFileError> {
         let permissions = std::fs::Permissions::from_mode(0o644);
         let made =

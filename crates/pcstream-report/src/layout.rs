@@ -32,13 +32,10 @@ impl Layout {
             let fits = columns_of(&current) + 1 + columns_of(word) <= width;
             if !current.trim().is_empty() && !fits {
                 lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
-                current.push_str(word);
-            } else {
-                if at > 0 {
-                    current.push(' ');
-                }
-                current.push_str(word);
+            } else if at > 0 {
+                current.push(' ');
             }
+            current.push_str(word);
         }
         lines.push(current.trim_end().to_owned());
         lines

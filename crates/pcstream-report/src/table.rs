@@ -30,9 +30,7 @@ impl Column {
     pub fn new(side: Side, head: impl Into<String>, cells: impl Iterator<Item = String>) -> Column {
         Column { side, cells: std::iter::once(head.into()).chain(cells).collect() }
     }
-}
 
-impl Column {
     /// As printed, in columns of a terminal.
     fn width(&self) -> usize {
         let (head, cells) = self.cells.split_first().expect("it has a heading");
