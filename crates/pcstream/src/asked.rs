@@ -5,22 +5,13 @@ use std::path::Path;
 use pcstream_placement::saved_table::MAX_BYTES;
 use pcstream_report::settings::{GivenFile, Settings};
 
-use crate::args::{FitArgs, MeasureArgs, SchemeOptions, SimulationArgs};
+use crate::args::{FitArgs, MeasureArgs, SchemeOptions};
 use crate::failure::Failure;
 use crate::schemes::is_preset;
 use crate::small_file;
 
-/// What `args` and `fit` ask for.
-pub fn settings(args: &SimulationArgs, fit: &FitArgs) -> Result<Settings, Failure> {
-    settings_of(&args.scheme_options, &args.measure, fit)
-}
-
-/// The same of the arguments of another command.
-pub fn settings_of(
-    options: &SchemeOptions,
-    measure: &MeasureArgs,
-    fit: &FitArgs,
-) -> Result<Settings, Failure> {
+/// What these flags ask for.
+pub fn settings(options: &SchemeOptions, measure: &MeasureArgs, fit: &FitArgs) -> Result<Settings, Failure> {
     let set = options.set.iter();
     let given =
         |path: &Path, bytes: Option<Vec<u8>>| GivenFile::new(path.display().to_string(), bytes.as_deref());

@@ -43,7 +43,7 @@ use crate::simulate::{self, Planned};
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Prefill;
-use crate::whole_file::resolve;
+use crate::whole_file::{self, resolve};
 
 /// The loss of what was dirty at the end of a capture.
 const SYNC_ABANDONED: &str = "sync_abandoned";
@@ -414,8 +414,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// A file beside the image. Only its owner may read it, and a whole one alone takes the image's place.
 fn new_image(path: &Path) -> anyhow::Result<NamedTempFile> {
-    let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let new = tempfile::Builder::new().prefix(".pcstream-").tempfile_in(directory);
+    let new = tempfile::Builder::new().prefix(".pcstream-").tempfile_in(whole_file::parent(path));
     new.with_context(|| format!("--image {}: cannot write there", path.display()))
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::Context as _;
 use pcstream_place::notify::Notifier;
 use pcstream_system::process;
+use pcstream_trace::PAGE_BYTES;
 use pcstream_ublk::{Event, Options, Server, Totals, UblkError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -96,15 +97,17 @@ fn summary(totals: &Totals) -> String {
     let written = totals.written();
     let pages = (0..).zip(written).filter(|(_, bytes)| *bytes > 0);
     let pages: Vec<_> =
-        pages.map(|(stream, bytes): (u8, u64)| format!("{stream}: {}", bytes / 4096)).collect();
+        pages.map(|(stream, bytes): (u8, u64)| format!("{stream}: {}", bytes / PAGE_BYTES)).collect();
     let [reads, flushes, discards] = totals.others();
     let mut text = format!(
         "served; pages written by write stream (0: none): {}; {reads} reads, {flushes} flushes, {discards} discards",
         if pages.is_empty() { "none".to_owned() } else { pages.join(", ") }
     );
     if totals.refused_bytes() > 0 {
-        text +=
-            &format!("; {} pages went without the stream that was refused", totals.refused_bytes() / 4096);
+        text += &format!(
+            "; {} pages went without the stream that was refused",
+            totals.refused_bytes() / PAGE_BYTES
+        );
     }
     if totals.errors() > 0 {
         text += &format!("; {} requests failed, as the disk failed", totals.errors());

@@ -79,7 +79,7 @@ impl Planned {
         let density = density(&lanes)?;
         let plan = Plan { lanes, prefill, density, without_devices: false };
         let (seed, device) = (profile.device.seed, template.origin());
-        let settings = asked::settings(args, &FitArgs::default())?;
+        let settings = asked::settings(&args.scheme_options, &args.measure, &FitArgs::default())?;
         Ok(Planned { plan, seed, device, settings, space: None, shrunk_from })
     }
 }
@@ -155,7 +155,7 @@ pub fn fit_schemes<'a>(
     }
     fitting.remark_size(device, &planned.plan.prefill);
     fitting.remark_addresses(planned.plan.lanes.iter());
-    planned.settings = asked::settings(args, fit)?;
+    planned.settings = asked::settings(&args.scheme_options, &args.measure, fit)?;
     planned.space = fitting.fit.space().map(ChangedSpace::of);
     Ok((fitting, planned))
 }

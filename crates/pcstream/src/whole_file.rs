@@ -177,7 +177,8 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(at)
 }
 
-fn parent(path: &Path) -> &Path {
+/// The directory that a file is in.
+pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 

@@ -11,11 +11,11 @@ use pcstream_place::sinks::{self, Choice, stream_table};
 
 use crate::failure::Failure;
 use crate::place::site::Site;
+use crate::whole_file;
 
 /// What is there. A file stands for its directory.
 pub fn examine(path: &Path) -> Result<[Check; 2], Failure> {
-    let path = if path.is_file() { path.parent().filter(|at| *at != Path::new("")) } else { Some(path) };
-    let place = Site::find(path.unwrap_or(Path::new(".")))?;
+    let place = Site::find(if path.is_file() { whole_file::parent(path) } else { path })?;
     let choice = sinks::choose("auto", &place.device).map_err(Failure::failed)?;
     let mut device = device(&place, hidden_writers(&place.directory));
     let mut placing = placing(&place.device, &choice);

@@ -14,6 +14,7 @@ use crate::attached;
 use crate::failure::Failure;
 use crate::redact;
 use crate::ui::Ui;
+use crate::whole_file;
 use crate::write_buffers;
 
 /// Says which writes are recorded where these are more than those of the directory that was named.
@@ -47,10 +48,8 @@ fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
     if let Some(dir) = args.on() {
         there("--on", dir, dir)?;
     }
-    if let Image::File(path) = &args.image
-        && let Some(parent) = path.parent().filter(|parent| *parent != Path::new(""))
-    {
-        there("--image", path, parent)?;
+    if let Image::File(path) = &args.image {
+        there("--image", path, whole_file::parent(path))?;
     }
     Ok(match args.on() {
         Some(dir) => Target::Existing(dir.to_owned()),

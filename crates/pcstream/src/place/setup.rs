@@ -130,13 +130,12 @@ pub(super) fn placer(
 
 /// Whether the directory of a table that was named is there. That of the default is made; a mistyped one is not.
 fn has_directory(table: &Path) -> Result<(), Failure> {
-    match table.parent() {
-        Some(directory) if directory != Path::new("") && !directory.is_dir() => {
-            let (table, directory) = (table.display(), directory.display());
-            Err(Failure::wrong_arguments(anyhow!("--table {table}: there is no directory {directory}")))
-        }
-        _ => Ok(()),
+    let directory = whole_file::parent(table);
+    if directory.is_dir() {
+        return Ok(());
     }
+    let (table, directory) = (table.display(), directory.display());
+    Err(Failure::wrong_arguments(anyhow!("--table {table}: there is no directory {directory}")))
 }
 
 /// The table at `path`, or where symbolic links from there lead: it is replaced as a whole, which the links outlive.

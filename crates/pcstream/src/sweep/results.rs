@@ -169,7 +169,7 @@ pub struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// Errors: a file that a flag names cannot be read.
     pub fn new(args: &'a SweepArgs) -> Result<Asked<'a>, Failure> {
-        let settings = asked::settings_of(&args.scheme_options, &args.grid.measure(), &FitArgs::default())?;
+        let settings = asked::settings(&args.scheme_options, &args.grid.measure(), &FitArgs::default())?;
         Ok(Asked { args, settings })
     }
 
