@@ -39,11 +39,12 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const MAGIC_BYTES: usize = 6;
 
 /// How compressed files begin, what they are, and what prints their contents.
-const COMPRESSED: [(&[u8], &str, &str); 5] = [
+const COMPRESSED: [(&[u8], &str, &str); 6] = [
     (&[0x1f, 0x8b], "gzip", "zcat"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstdcat"),
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xzcat"),
     (b"BZh", "bzip2", "bzcat"),
+    (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4cat"),
     (b"PK\x03\x04", "zip", "unzip -p"),
 ];
 

@@ -265,6 +265,7 @@ fn inputs_that_are_no_trace_are_refused() {
         (&[0x1f, 0x8b, 8][..], "`zcat /"),
         (&[0x28, 0xb5, 0x2f, 0xfd, 0], "`zstdcat /"),
         (b"\xfd7zXZ\0.", "xz"),
+        (b"\x04\x22\x4d\x18", "lz4"),
         (b"BZh9", "`bzcat"),
         (b"PK\x03\x04", "`unzip -p"),
     ] {

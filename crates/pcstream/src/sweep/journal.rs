@@ -75,12 +75,11 @@ impl Journal {
         if file.metadata().with_context(problem)?.nlink() == 0 {
             return Journal::open(output);
         }
-        let mut text = String::new();
-        file.read_to_string(&mut text).with_context(problem)?;
-        let whole = text.rfind('\n').map_or(0, |last| last + 1);
-        file.set_len(whole as u64).with_context(problem)?;
+        let mut lines = Vec::new();
+        file.read_to_end(&mut lines).with_context(problem)?;
+        let whole = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let mut done = HashMap::new();
-        for (number, line) in text[..whole].lines().enumerate() {
+        for (number, line) in lines[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
             let (run, result) = read(line).with_context(|| {
                 format!(
                     "{}, line {}: not a finished run of this version; remove the file to start again",
@@ -93,6 +92,8 @@ impl Journal {
                 done.insert(run, result);
             }
         }
+        // Not before: a file of something else is left as it is.
+        file.set_len(whole as u64).with_context(problem)?;
         Ok(Journal { kept: Some((path, file)), done })
     }
 
@@ -137,8 +138,8 @@ impl Drop for Journal {
     }
 }
 
-fn read(line: &str) -> anyhow::Result<(String, Done)> {
-    let Line { run, damage, results } = serde_json::from_str(line)?;
+fn read(line: &[u8]) -> anyhow::Result<(String, Done)> {
+    let Line { run, damage, results } = serde_json::from_slice(line)?;
     let expected = results::RESULTS.len();
     anyhow::ensure!(results.len() == expected, "{} results, expected {expected}", results.len());
     let cell = |(column, value): (&Column<LaneResult>, &Value)| {
@@ -200,8 +201,11 @@ mod tests {
     fn a_line_of_something_else_is_refused_with_its_number() {
         let dir = tempfile::tempdir().unwrap();
         let output = dir.path().join("r.csv");
-        fs::write(Journal::path_of(&output), "{\"run\":\"a\",\"damage\":null,\"results\":[1]}\n").unwrap();
-        let error = format!("{:#}", Journal::open(&output).err().unwrap());
-        assert!(error.contains("line 1") && error.contains("remove the file"), "{error}");
+        for other in [b"{\"run\":\"a\",\"damage\":null,\"results\":[1]}\nmore".as_slice(), b"\xff\xfe\n\0"] {
+            fs::write(Journal::path_of(&output), other).unwrap();
+            let error = format!("{:#}", Journal::open(&output).err().unwrap());
+            assert!(error.contains("line 1") && error.contains("remove the file"), "{error}");
+            assert_eq!(fs::read(Journal::path_of(&output)).unwrap(), other, "it is left as it was");
+        }
     }
 }
