@@ -151,7 +151,7 @@ struct task_cache {
 	u64 taken_by;		  /* by which write; 0: by none */
 	u64 slot;		  /* see runtimes.h: where the task registered its slot; 0: nowhere */
 	u64 slot_process;	  /* whose memory `slot` is in */
-	u32 cleaning;		  /* 1: the task cleans segments of F2FS: what it makes dirty is others' */
+	u32 for_others;		  /* what the task does now for others, whose pages it makes dirty; 0: nothing */
 	u32 unused;
 };
 
@@ -167,17 +167,21 @@ static __always_inline struct task_cache *cache_of(struct task_struct *task)
 	return cache;
 }
 
-/* Tasks that clean segments of F2FS now, at most. */
-u32 cleaners = 0;
+/* It cleans segments of F2FS, or writes pages back. */
+#define CLEANS 1
+#define FLUSHES 2
 
-static __always_inline bool is_cleaning(struct task_struct *task)
+/* Tasks that do something for others now, at most. */
+u32 busy_for_others = 0;
+
+static __always_inline u32 for_others(struct task_struct *task)
 {
 	struct task_cache *cache;
 
-	if (!cleaners)
-		return false;
+	if (!busy_for_others)
+		return 0;
 	cache = bpf_task_storage_get(&tasks, task, 0, 0);
-	return cache && cache->cleaning;
+	return cache ? cache->for_others : 0;
 }
 
 /* Call-frame rules, put there by user space for the addresses that are on call paths. */

@@ -10,6 +10,9 @@
  *                    a write begins: which pages it is about (tags.h)
  *   on_clean_begin, on_clean_end
  *                    F2FS moves data of others from a segment, in a thread of its own or in a task that needs room
+ *   on_flush_begin, on_flush_end
+ *                    ext4 writes pages back, perhaps in a task that calls fsync, and makes those dirty again for which its journal
+ *                    has no room yet
  *   on_dirty_folio   tags the folio's pages with file and place
  *   on_mark_dirty    follows at once in the same task, with interrupts on: the tags get the context of the task's call path, and a
  *                    file that is new is named with it
@@ -74,11 +77,11 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	t->from = t->end = 0;
 	t->context = 0;
 	t->later = false;
-	if (is_cleaning(task)) {
+	if (for_others(task) == CLEANS) {
 		/* It moves pages of others, who stay their writers as far as they are known. */
 		t->later = true;
 		tag_folio(ws);
-	} else if (task->flags & PF_KTHREAD) {
+	} else if (task->flags & PF_KTHREAD || for_others(task)) {
 		/* It makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
 		 * file that nobody else may ever write to: then who wrote the page before has nothing to do with it. */
 		tag_folio(ws);
@@ -154,30 +157,55 @@ int BPF_PROG(on_migrate, struct folio *now, struct folio *before)
 	return 0;
 }
 
+/* The current task begins what is for others. */
+static __always_inline int begin_for_others(u32 what)
+{
+	struct task_cache *cache = cache_of(bpf_get_current_task_btf());
+
+	if (cache && !cache->for_others) {
+		cache->for_others = what;
+		__sync_fetch_and_add(&busy_for_others, 1);
+	}
+	return 0;
+}
+
+static __always_inline int end_for_others(u32 what)
+{
+	struct task_cache *cache = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0);
+
+	if (cache && cache->for_others == what) {
+		cache->for_others = 0;
+		__sync_fetch_and_add(&busy_for_others, -1);
+	}
+	return 0;
+}
+
 /* Of the tracepoint f2fs_gc_begin. */
 SEC("raw_tp")
 int on_clean_begin(void *ctx)
 {
-	struct task_cache *cache = cache_of(bpf_get_current_task_btf());
-
-	if (cache && !cache->cleaning) {
-		cache->cleaning = 1;
-		__sync_fetch_and_add(&cleaners, 1);
-	}
-	return 0;
+	return begin_for_others(CLEANS);
 }
 
 /* Of f2fs_gc_end. */
 SEC("raw_tp")
 int on_clean_end(void *ctx)
 {
-	struct task_cache *cache = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0);
+	return end_for_others(CLEANS);
+}
 
-	if (cache && cache->cleaning) {
-		cache->cleaning = 0;
-		__sync_fetch_and_add(&cleaners, -1);
-	}
-	return 0;
+/* Of ext4_writepages. */
+SEC("raw_tp")
+int on_flush_begin(void *ctx)
+{
+	return begin_for_others(FLUSHES);
+}
+
+/* Of ext4_writepages_result. */
+SEC("raw_tp")
+int on_flush_end(void *ctx)
+{
+	return end_for_others(FLUSHES);
 }
 
 /* A write begins. With `single` it is of what follows up to the end of a folio, and the kernel says so again for the rest. */

@@ -187,14 +187,16 @@ impl<'obj> Session<'obj> {
         self.hints_unavailable.as_deref()
     }
 
-    /// Looks at writes to a mounted file system of this kind when they begin: which pages they are about; on F2FS, at its
-    /// cleaning. Only a mounted one has its module, and that the tracepoints. Errors: the kernel has none; then all pages of a folio go to who made it dirty.
+    /// Looks at writes to a mounted file system of this kind when they begin: which pages they are about; on ext4 also at
+    /// writing back, on F2FS at its cleaning. Only a mounted one has its module, and that the tracepoints. Errors: the kernel has none; then all pages of a folio go to who made it dirty.
     pub fn watch_writes(&mut self, fs: FsKind) -> Result<(), SessionError> {
         let programs = &self.skel.progs;
         let hooks = match fs {
             FsKind::Ext4 => vec![
                 (&programs.on_ext4_write, "ext4_da_write_begin"),
                 (&programs.on_ext4_write, "ext4_write_begin"),
+                (&programs.on_flush_begin, "ext4_writepages"),
+                (&programs.on_flush_end, "ext4_writepages_result"),
             ],
             FsKind::Xfs => vec![(&programs.on_xfs_write, "xfs_file_buffered_write")],
             // What is written to it is in folios of one page. But it moves data of others.

@@ -1,5 +1,6 @@
 //! `record` credits each page to the function that wrote it, where that is hard to see: in folios of several pages, below arrays of
-//! variable length, in requests of io_uring, after a truncation, and where the kernel writes for a loop device.
+//! variable length, in requests of io_uring, after a truncation, where `fsync` puts pages off, and where the kernel writes for
+//! a loop device.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         trial("record_xfs_credits_requests_to_their_submitter", &xfs, xfs_disk, "requests"),
         trial("record_ext4_keeps_the_writer_of_a_folio_that_is_cut", &ext4, ext4_disk, "cuts"),
         trial("record_xfs_keeps_the_writer_of_a_folio_that_is_cut", &xfs, xfs_disk, "cuts"),
+        trial("record_ext4_keeps_the_writer_of_a_page_that_fsync_puts_off", &ext4, small_groups, "again"),
         common::test("record_tells_plugins_of_siblings_apart", &ext4, || plugins("siblings")),
         common::test("record_tells_plugins_of_one_process_apart", &ext4, || plugins("in_turn")),
         common::test("record_credits_nobody_with_writes_of_a_loop_device", &ext4, loop_device),
@@ -40,6 +42,12 @@ fn main() -> ExitCode {
 
 fn ext4_disk() -> Disk {
     Disk::ext4(512)
+}
+
+/// Each group has a bitmap of its own, which takes room in the small journal.
+fn small_groups() -> Disk {
+    let make = ["mkfs.ext4", "-q", "-F", "-b", "4096", "-J", "size=4", "-N", "8192", "-g", "256"];
+    Disk::made(256, &make, "discard")
 }
 
 fn xfs_disk() -> Disk {

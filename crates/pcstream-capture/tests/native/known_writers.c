@@ -3,9 +3,12 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <liburing.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define OWN_FRAME __attribute__((noinline, noclone))
@@ -227,12 +230,77 @@ static void cuts(const char *dir)
 	printf("make_file %d\ncut_file %d\n", 20 * 8 * 256, 20 * 175);
 }
 
+/* A file of single blocks in many groups, written back while others fill the journal. So ext4 makes large folios dirty again that it
+ * was to write, in the task that wants them written. Needs the file system for itself. */
+
+#define KEPT 4096
+
+/* All but every second block of the file system is taken. Returns how many are left. */
+static long take_space(const char *dir)
+{
+	int fd = file_of(dir, "rest", 0);
+	long at = 0, pages, i;
+
+	for (pages = 1 << 15; pages; pages /= 2)
+		while (!fallocate(fd, 0, at * PAGE, pages * PAGE))
+			at += pages;
+	for (i = 0; i < at; i += 2)
+		must(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, i * PAGE, PAGE));
+	return at / 2;
+}
+
+/* Changes inodes until it is killed. */
+static pid_t fill_journal(const char *dir)
+{
+	pid_t child = fork();
+	char path[4096];
+	int i;
+
+	must(child >= 0);
+	for (i = 0; !child; i++) {
+		snprintf(path, sizeof(path), "%s/kept%d", dir, i % KEPT);
+		chmod(path, 0600 + (i / KEPT & 7));
+	}
+	return child;
+}
+
+OWN_FRAME static void put_part(int fd)
+{
+	must(write(fd, page - PAGE * 255, PAGE * 256) == PAGE * 256);
+	END;
+}
+
+static void again(const char *dir)
+{
+	/* With less room than this ext4 would write in another way. */
+	int parts = take_space(dir) / 4 / 256, i, fd;
+	pid_t others[3];
+	char name[16];
+
+	for (i = 0; i < KEPT; i++) {
+		snprintf(name, sizeof(name), "kept%d", i);
+		close(file_of(dir, name, 0));
+	}
+	sync();
+	for (i = 0; i < 3; i++)
+		others[i] = fill_journal(dir);
+	fd = file_of(dir, "data", 0);
+	for (i = 1; i <= parts; i++) {
+		put_part(fd);
+		must(i % 8 || !fdatasync(fd));
+	}
+	for (i = 0; i < 3; i++)
+		must(!kill(others[i], SIGKILL) && waitpid(others[i], NULL, 0) == others[i]);
+	printf("put_part %d\n", parts * 256);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(const char *dir);
-	} ways[] = { { "folios", folios }, { "arrays", arrays }, { "requests", requests }, { "some", some }, { "cuts", cuts } };
+	} ways[] = { { "folios", folios }, { "arrays", arrays }, { "requests", requests }, { "some", some }, { "cuts", cuts },
+		     { "again", again } };
 	char *pages;
 	unsigned int i;
 
