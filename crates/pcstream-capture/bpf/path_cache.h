@@ -14,10 +14,13 @@
 
 #include "maps.h"
 
-/* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
+/* Where a task entered the kernel, in which of the programs that it ran, as a hash; never 0. What it looks like there tells most call
+ * paths apart. */
 static __always_inline u64 path_cache_key(struct workspace *ws)
 {
-	return signature_mix(signature_mix(signature_mix(SIGNATURE_SEED, ws->ip), ws->sp), (u32)ws->context.entry) ?: 1;
+	u64 program = bpf_get_current_task_btf()->self_exec_id;
+
+	return signature_mix(signature_mix(signature_mix(program, ws->ip), ws->sp), (u32)ws->context.entry) ?: 1;
 }
 
 /* Keeps what the full capture in `ws` saw. */

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         trial("record_ext4_keeps_the_writer_of_a_page_that_fsync_puts_off", &ext4, small_groups, "again"),
         common::test("record_tells_plugins_of_siblings_apart", &ext4, || plugins("siblings")),
         common::test("record_tells_plugins_of_one_process_apart", &ext4, || plugins("in_turn")),
+        common::test("record_tells_programs_of_one_task_apart", &ext4, programs_in_turn),
         common::test("record_credits_nobody_with_writes_of_a_loop_device", &ext4, loop_device),
     ])
 }
@@ -109,6 +110,21 @@ fn plugins(way: &str) {
     let truth = said.lines().filter_map(|line| line.split_once(' '));
     let truth = truth.map(|(function, n)| (function.to_owned(), n.parse().expect("a number"))).collect();
     assert_eq!(pages, truth, "{way}");
+}
+
+/// Programs of one task lie at the same addresses, and use the same memory of the kernel in turn.
+fn programs_in_turn() {
+    const SOURCE: &str = include_str!("../../pcstream-capture/tests/native/programs_in_turn.c");
+    let (disk, traces) = (ext4_disk(), TempDir::new().expect("a directory"));
+    // Names of one length: they lie on the stack.
+    let programs = [("a", "-DPUT=put_alpha"), ("b", "-DPUT=put_beta"), ("r", "-DREST")];
+    let [alpha, beta, rest] =
+        programs.map(|(name, flag)| programs::compile(traces.path(), name, SOURCE, &[flag]));
+    let dir = disk.mount_point();
+    let command = [text(&rest), "0040", text(&dir), text(&alpha), text(&beta), text(&rest)];
+    let (pages, _) = recorded(&traces, &dir, &command);
+    let truth = ["put_alpha", "put_beta"].map(|function| (function.to_owned(), 100));
+    assert_eq!(pages, BTreeMap::from(truth));
 }
 
 /// The kernel writes to its file in a thread of its own; who wrote the file before has nothing to do with that, but for pages that
