@@ -98,13 +98,15 @@ static __always_inline bool stands(struct buffer_page *page, u32 rank, u64 now_n
 
 static __always_inline void keep_page(struct buffer_key *key, struct buffer_page *page)
 {
-	if (!bpf_map_lookup_elem(&buffer_pages, key)) {
-		if (buffer_pages_kept >= most_buffer_pages)
-			count(LOST_BUFFER_PAGES);
-		else
-			__sync_fetch_and_add(&buffer_pages_kept, 1);
-	}
-	bpf_map_update_elem(&buffer_pages, key, page, BPF_ANY);
+	/* Another task may take it off meanwhile, or put it there. */
+	if (bpf_map_lookup_elem(&buffer_pages, key) && !bpf_map_update_elem(&buffer_pages, key, page, BPF_EXIST))
+		return;
+	if (bpf_map_update_elem(&buffer_pages, key, page, BPF_NOEXIST))
+		bpf_map_update_elem(&buffer_pages, key, page, BPF_EXIST);
+	else if (buffer_pages_kept >= most_buffer_pages)
+		count(LOST_BUFFER_PAGES);
+	else
+		__sync_fetch_and_add(&buffer_pages_kept, 1);
 }
 
 static __always_inline u64 mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,

@@ -30,7 +30,7 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
-enum { BPF_ANY = 0 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,

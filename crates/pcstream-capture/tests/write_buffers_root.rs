@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     tests.push(common::test("buffers_of_another_file_are_missed_aloud", &needs, of_another_file));
     tests.push(common::test("buffers_written_by_vectors_are_missed_aloud", &needs, by_vectors));
     tests.push(common::test("buffers_pages_beyond_those_that_are_kept_are_counted", &needs, too_many));
+    tests.push(common::test("buffers_of_several_threads_are_not_lost", &needs, shared_by_threads));
     tests.push(common::test("buffers_probe_harms_no_leaf_function", &needs, leaf));
     tests.push(common::test("buffers_rules_by_number", &needs, by_number));
     tests.push(common::test("buffers_rules_where_clean_pages_are_counted", &needs, by_counter));
@@ -193,6 +194,44 @@ fn too_many() {
     };
     // The page that was written last is kept until the next one is.
     assert_eq!((displaced(KEPT - 1), displaced(KEPT + 999)), (0, 1000));
+}
+
+/// Threads change and write the same few pages of a buffer, one after another.
+const SHARED: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "pcstream.h"
+static char *pages;
+static int fd, taken[16];
+static void *change(void *number) {
+    for (long i = 0; i < 50000; i++) {
+        int n = (i + i / 16 * (long)number) % 16;
+        if (__atomic_exchange_n(&taken[n], 1, __ATOMIC_ACQUIRE)) continue;
+        pcstream_page_dirty(pages + n * 4096, 4096);
+        if (pwrite(fd, pages + n * 4096, 4096, n * 4096) != 4096) exit(9);
+        __atomic_store_n(&taken[n], 0, __ATOMIC_RELEASE);
+    }
+    return number;
+}
+int main(void) {
+    pthread_t threads[6];
+    pages = aligned_alloc(4096, 16 * 4096);
+    fd = open("shared", O_CREAT | O_RDWR | O_DIRECT, 0600);
+    for (long i = 0; i < 6; i++) pthread_create(&threads[i], NULL, change, (void *)(i + 1));
+    for (int i = 0; i < 6; i++) pthread_join(threads[i], NULL);
+    return fd < 0;
+}
+"#;
+
+fn shared_by_threads() {
+    let dir = TempDir::new().expect("a directory can be made");
+    let program = build_source(dir.path(), SHARED, &[]);
+    let recording = run(FsKind::Ext4, &program, program.to_str().expect("temporary paths are plain"));
+    assert_eq!(recording.finished().losses["buffer_pages_displaced"], 0);
+    assert!(recording.finished().statistics["buffer_writes"] > 50_000);
 }
 
 /// A function that calls nothing may keep variables below the stack pointer.
