@@ -19,8 +19,9 @@
  * when the capture began, has no path until its next write; elsewhere a page that is dropped without having been written keeps its path
  * until it becomes dirty again (a weak path does not replace it); a write of several pages gets the path of its first, and the others
  * keep theirs; data given by vectors (writev) is not looked for; io_uring is, where the request is direct. With O_APPEND only the first
- * page of a write is found. Pages can become dirty much faster than user space answers for call-frame rules, so those of the first
- * milliseconds on a path may have a coarser one.
+ * page of a write is found. Where no tracepoint says that a write begins (other file systems than ext4 and XFS, block devices), one to
+ * pages of a file that are dirty already leaves the path with the buffer's page. Pages can become dirty much faster than user space
+ * answers for call-frame rules, so those of the first milliseconds on a path may have a coarser one.
  */
 #ifndef PCSTREAM_BUFFERS_H
 #define PCSTREAM_BUFFERS_H
@@ -159,9 +160,10 @@ static __always_inline u64 take_page(struct task_cache *cache, struct buffer_key
 	writer |= 1;
 	if (!page || (page->writer && page->writer != writer))
 		return 0;
+	if (!page->writer)
+		count(BUFFER_WRITES);
 	page->writer = writer;
 	take_next(cache, key, writer);
-	count(BUFFER_WRITES);
 	return page->context;
 }
 

@@ -211,7 +211,7 @@ int on_flush_end(void *ctx)
 /* A write begins. With `single` it is of what follows up to the end of a folio, and the kernel says so again for the rest. */
 static __always_inline int begin_write(struct inode *inode, u64 position, u64 bytes, bool single)
 {
-	u64 from = position >> PAGE_SHIFT, end = (position + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT, file, in_file;
+	u64 from = position >> PAGE_SHIFT, end = (position + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT, file, in_file, kept;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_cache *cache;
 	struct tagging *tagging;
@@ -222,7 +222,7 @@ static __always_inline int begin_write(struct inode *inode, u64 position, u64 by
 	/* First what most small writes are: to a page that this task made dirty just now. */
 	cache = bpf_task_storage_get(&tasks, task, 0, 0);
 	file = file_key(LOAD(inode, i_ino), LOAD(inode, i_generation));
-	if ((cache && is_written_again(cache, file, from, end)) || !leads_to_target(inode))
+	if ((cache && !buffers && is_written_again(cache, file, from, end)) || !leads_to_target(inode))
 		return 0;
 	cache = cache ?: cache_of(task);
 	ws = workspace_of(OF_WRITE);
@@ -232,6 +232,8 @@ static __always_inline int begin_write(struct inode *inode, u64 position, u64 by
 	cache->write_from = from;
 	cache->write_end = end;
 	cache->write_tag = 0;
+	/* It uses up what was kept for its data, even if all pages of the file are dirty already. */
+	kept = context_of_buffer(cache, task, from);
 	/* Behind the end of the file nothing is in the cache. */
 	in_file = (LOAD(inode, i_size) + PAGE_SIZE - 1) >> PAGE_SHIFT;
 	if (from >= in_file || !claims_pages(ws, cache, inode, in_file, single))
@@ -240,9 +242,7 @@ static __always_inline int begin_write(struct inode *inode, u64 position, u64 by
 	tagging->context = 0;
 	/* A thread of the kernel writes for whoever wrote to a loop device. */
 	if (!(task->flags & PF_KTHREAD))
-		tagging->context = context_without_path(task, inode) ?:
-				   context_of_buffer(cache, task, tagging->at) ?:
-				   context_now(ws, cache, task, inode);
+		tagging->context = context_without_path(task, inode) ?: kept ?: context_now(ws, cache, task, inode);
 	tagging->claims = tagging->context || task->flags & PF_KTHREAD;
 	if (tagging->claims)
 		claim_all(ws);

@@ -300,7 +300,7 @@ enum counter {
 	ENUMERATIONS,	      /* times the mappings of a process were read */
 	URING_WORKERS,	      /* pages dirtied or submitted by io_uring workers */
 	URING_UNKNOWN,	      /* ... of which the submitter was not known */
-	BUFFER_WRITES,	      /* folios and direct requests that got the path kept for such a page */
+	BUFFER_WRITES,	      /* writes that got the path kept for such a page */
 	BUFFERS_UNPLACED,     /* marks and data whose page or mapping could not be found */
 	REFUSED_HINTS,	      /* write hints of programs (F_SET_RW_HINT) that the kernel refused */
 	UNTAGGED_PAGES,	      /* page-cache pages written back without a context */

@@ -7,6 +7,7 @@ mod programs;
 #[path = "common/recording.rs"]
 mod recording;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -48,6 +49,11 @@ fn main() -> ExitCode {
     tests.push(common::test("buffers_of_another_file_are_missed_aloud", &needs, of_another_file));
     tests.push(common::test("buffers_written_by_vectors_are_missed_aloud", &needs, by_vectors));
     tests.push(common::test("buffers_pages_beyond_those_that_are_kept_are_counted", &needs, too_many));
+    for fs in [FsKind::Ext4, FsKind::Xfs] {
+        let needs = [fs_need(fs), common::zram, bpf, gcc];
+        let name = format!("buffers_{fs}_write_to_a_dirty_page_uses_up_its_path");
+        tests.push(common::test(name, &needs, move || reused_at_once(fs)));
+    }
     tests.push(common::test("buffers_of_several_threads_are_not_lost", &needs, shared_by_threads));
     tests.push(common::test("buffers_probe_harms_no_leaf_function", &needs, leaf));
     tests.push(common::test("buffers_rules_by_number", &needs, by_number));
@@ -194,6 +200,46 @@ fn too_many() {
     };
     // The page that was written last is kept until the next one is.
     assert_eq!((displaced(KEPT - 1), displaced(KEPT + 999)), (0, 1000));
+}
+
+/// One page of a buffer holds pages of a file in turn. Each of the even ones is changed and written twice at once.
+const REUSED: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "pcstream.h"
+#define CHANGE(function) \
+    __attribute__((noinline, noclone)) static void function(char *page, int fd, long at) { \
+        usleep(1000); \
+        pcstream_page_dirty(page, 4096); \
+        if (pwrite(fd, page, 4096, at * 4096) != 4096) exit(9); \
+        __asm__ volatile("" ::: "memory"); \
+    }
+CHANGE(put_first)
+CHANGE(put_again)
+CHANGE(put_other)
+int main(void) {
+    char *page = aligned_alloc(4096, 4096);
+    int fd = open("reused", O_CREAT | O_RDWR, 0600);
+    for (long i = 0; i < 200; i += 2) {
+        put_first(page, fd, i);
+        put_again(page, fd, i);
+        put_other(page, fd, i + 1);
+    }
+    return fd < 0;
+}
+"#;
+
+fn reused_at_once(fs: FsKind) {
+    let dir = TempDir::new().expect("a directory can be made");
+    // The functions have the same code.
+    let program = build_source(dir.path(), REUSED, &["-fno-ipa-icf"]);
+    let recording = run(fs, &program, program.to_str().expect("temporary paths are plain"));
+    let writers = recording.writers_of(|path| path == "/reused");
+    let found: BTreeMap<_, _> =
+        writers.iter().map(|(&id, &pages)| (functions(&recording, id)[0].to_owned(), pages)).collect();
+    let expected = [("put_first", 100), ("put_other", 100)].map(|(name, pages)| (name.to_owned(), pages));
+    assert_eq!(found, BTreeMap::from(expected));
 }
 
 /// Threads change and write the same few pages of a buffer, one after another.
