@@ -316,7 +316,12 @@ impl Live<'_> {
         match self.image.get() {
             Some(Some(held)) if is_at(held, path) => new.persist(path).map(drop).with_context(problem),
             Some(Some(_)) => Err(anyhow!("it was replaced meanwhile")).with_context(problem),
-            _ => new.persist_noclobber(path).map(drop).with_context(problem),
+            _ => match new.persist_noclobber(path) {
+                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                    Err(anyhow!("another run has made it meanwhile")).with_context(problem)
+                }
+                made => made.map(drop).with_context(problem),
+            },
         }
     }
 
@@ -345,6 +350,11 @@ impl Live<'_> {
         power_cut: Option<&PowerCutReport>,
     ) -> Result<Status, Failure> {
         let finished = &captured.finished;
+        let unchecked =
+            finished.not_removed.as_ref().filter(|_| status.power_cuts > 0 && !finished.interrupted);
+        if let Some(reason) = unchecked {
+            return Err(anyhow!("after the power cut the file system could not be checked: {reason}").into());
+        }
         if let Some(cut) = power_cut.filter(|_| !finished.interrupted) {
             finished.notes.iter().for_each(|note| self.ui.remark(note));
             if let Some(problem) = &cut.mount_error {

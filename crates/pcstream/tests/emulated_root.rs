@@ -168,7 +168,7 @@ fn image_of_two() {
     let first = start();
     expect(&mut live_at(FOR_SQLITE, &flags, &["true"]), 0, &[]);
     let saved = fs::read(&image).expect("it was saved");
-    end(first, 1, &["--image", "the data was not saved"]);
+    end(first, 1, &["--image", "the data was not saved", "another run has made it"]);
     assert!(fs::read(&image).expect("it is there") == saved, "the other's data stays");
     let first = start();
     expect(&mut live_at(FOR_SQLITE, &flags, &["true"]), 1, &["--image", "another run uses it"]);
@@ -285,10 +285,18 @@ fn interrupted() {
 
 /// A process has a copy of the mount, so the file system and its device cannot be removed: the result is shown nevertheless.
 fn held_mount() {
+    held_mount_after(&[], "the scratch file system is still there");
+    held_mount_after(&["--power-cut", "50"], "after the power cut the file system could not be checked");
+}
+
+fn held_mount_after(flags: &[&str], error: &str) {
     let dir = TempDir::new().expect("a directory");
     let holder = dir.path().join("pid");
-    let script = common::holding_its_mount(&holder);
-    let mut run = live(&["--scheme", "pcstream", "--json", "-"], &["sh", "-c", &script]);
+    let holding = common::holding_its_mount(&holder);
+    let script =
+        format!("scratch=$PWD; {holding}\ncd $scratch; head -c 1M /dev/zero > more; sync -f .; cd /; true");
+    let flags = [&["--scheme", "pcstream", "--json", "-"], flags].concat();
+    let mut run = live(&flags, &["sh", "-c", &script]);
     let run = Run::start(&mut run);
     let pid = run.id();
     let out = run.wait_with_output();
@@ -297,7 +305,7 @@ fn held_mount() {
     wait_for("the end of a process", || !Path::new(&format!("/proc/{holder}")).exists());
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     let named = format!("pid {holder}: mounted in its namespace");
-    assert!(text(&out.stderr).contains(&named), "{}", text(&out.stderr));
+    assert!([&*named, error].iter().all(|said| text(&out.stderr).contains(said)), "{}", text(&out.stderr));
     let pages = json(&out)["runs"][0]["live"]["host_pages"].as_u64();
     assert!(pages.is_some_and(|pages| pages > 0), "{}", text(&out.stdout));
     wait_for("nothing to be left", || {
