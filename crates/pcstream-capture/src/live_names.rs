@@ -1,7 +1,8 @@
 //! Names of functions while a capture runs.
 //!
 //! Idea: contexts that are new are looked up together, in a thread of their own, one round at a time. Records never wait
-//! for it. A round that somebody no longer waits for is given up.
+//! for it. A round that somebody no longer waits for is given up. Programs that were removed stay open until they have names,
+//! and their last process has ended: what runs for weeks would keep more and more of them on the disk.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -16,6 +17,8 @@ use crate::symbols::Names;
 
 /// From the beginning of a round to that of the next: each parses its modules again.
 const ROUND: Duration = Duration::from_millis(500);
+/// Between two looks for programs that were removed.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// Who has names, and who is being looked up.
 #[derive(Debug, Default)]
@@ -25,6 +28,8 @@ pub(crate) struct LiveNames {
     /// The round that runs: up to which index, and its result.
     round: Option<(usize, Receiver<Names>)>,
     began: Option<Instant>,
+    /// When removed programs were looked for.
+    closed: Option<Instant>,
     /// Modules of which a limit kept names back: each round may say so again.
     short_of: BTreeSet<String>,
     /// Modules whose files were overwritten.
@@ -36,7 +41,7 @@ pub(crate) struct LiveNames {
 
 impl LiveNames {
     /// Contexts that got names since the last call.
-    pub(crate) fn look(&mut self, joiner: &Joiner) -> Vec<Context> {
+    pub(crate) fn look(&mut self, joiner: &mut Joiner) -> Vec<Context> {
         let mut found = Vec::new();
         if let Some((until, result)) = &self.round {
             let until = *until;
@@ -45,7 +50,7 @@ impl LiveNames {
                 Ok(names) => {
                     self.short_of.extend(names.short_of().iter().cloned());
                     self.changed.extend(names.changed());
-                    let (named, without) = joiner.with_names(self.named..until, &names);
+                    let (named, without) = joiner.name(self.named..until, &names);
                     self.without += without;
                     found = named;
                 }
@@ -55,6 +60,10 @@ impl LiveNames {
             self.round = None;
         }
         let all = joiner.context_count();
+        if all == self.named && self.closed.is_none_or(|closed| closed.elapsed() >= CLOSING) {
+            self.closed = Some(Instant::now());
+            joiner.close_removed_programs();
+        }
         if all > self.named && self.began.is_none_or(|began| began.elapsed() >= ROUND) {
             self.began = Some(Instant::now());
             let (done, result) = channel();

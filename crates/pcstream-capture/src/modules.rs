@@ -19,6 +19,7 @@ pub(crate) mod segments;
 pub mod unwaited;
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use object::Endianness;
@@ -197,6 +198,19 @@ impl Modules {
         }
     }
 
+    /// Closes the file of a module if it was removed, and would keep its room on the disk. What comes upon the module later counts
+    /// it as not opened. Returns whether no file is open any more.
+    pub fn close_removed(&mut self, key: u64) -> bool {
+        let Some(module) = self.by_key.get_mut(&key) else { return true };
+        let is_removed = |file: &mut Arc<File>| file.metadata().is_ok_and(|about| about.nlink() == 0);
+        if module.file.take_if(is_removed).is_some() {
+            module.lack.get_or_insert(Lack::NotOpened);
+            self.used.remove(&key);
+            self.open -= 1;
+        }
+        module.file.is_none()
+    }
+
     /// Closes all files that nobody else holds, so that their file system can be unmounted.
     pub fn close(&mut self) {
         self.by_key.values_mut().for_each(|module| module.file = None);
@@ -316,6 +330,28 @@ mod tests {
         assert_eq!((modules.path(11), modules.path(12)), ("/nowhere/module", "[unknown]"));
         assert_eq!(modules.identity(10), modules.identity(11));
         assert_eq!(modules.identity(13), 13);
+    }
+
+    #[test]
+    fn a_removed_file_is_closed_and_counts_only_if_it_is_wanted_again() {
+        let module = |file| Module {
+            path: "/module".into(),
+            build_id: String::new(),
+            identity: 1,
+            name: 1,
+            file: Some(Arc::new(file)),
+            lack: None,
+        };
+        let there = tempfile::NamedTempFile::new().unwrap();
+        let mut modules = Modules { open: 2, ..Modules::default() };
+        modules.by_key.insert(10, module(tempfile::tempfile().unwrap()));
+        modules.by_key.insert(11, module(there.reopen().unwrap()));
+        modules.mark_used(10);
+        modules.mark_used(11);
+        assert_eq!([10, 11, 12].map(|key| modules.close_removed(key)), [true, false, true]);
+        assert_eq!((modules.open, modules.lacking()), (1, vec![]));
+        modules.mark_used(10);
+        assert_eq!(modules.lacking(), [("/module", Lack::NotOpened)]);
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         common::test("place_goes_on_while_the_file_system_is_mounted_elsewhere", &needs, mounted_twice),
         common::test("place_lets_go_of_a_table_on_the_file_system", &needs, unmounted_with_table),
         common::test("place_and_doctor_name_hints_that_a_killed_one_left", &needs, left),
+        common::test("place_lets_go_of_programs_that_were_removed", &needs, removed_program),
     ])
 }
 
@@ -268,4 +269,28 @@ fn unmounted_with_table() {
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert!(said(&output).contains("t.table: its file system was unmounted"), "{}", said(&output));
     assert!(said(&output).contains("table_saves_failed"), "{}", said(&output));
+}
+
+/// A service outlives the programs that it saw. One that was removed keeps no room on the disk once it has ended, and its functions
+/// have names all the same.
+fn removed_program() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let placer = bench.start(&["--sink", "none"]);
+    let descriptors = format!("/proc/{}/fd", placer.child.as_ref().expect("it runs").id());
+    let program = bench.program.clone();
+    let is_open = || {
+        let descriptors = fs::read_dir(&descriptors).expect("it runs");
+        let links = descriptors.filter_map(|entry| fs::read_link(entry.expect("read").path()).ok());
+        links.filter_map(|link| link.to_str().map(str::to_owned)).any(|link| link.starts_with(text(&program)))
+    };
+    bench.write();
+    wait_for("the program", is_open);
+    fs::remove_file(&program).expect("it is there");
+    bench.stop();
+    wait_for("the end of the program", || !is_open());
+    let result = placer.end();
+    assert!(placer::context(&result, "log_append")["pages"].as_u64() > Some(0), "{result:#}");
+    let lost = result["losses"].as_object().expect("losses").values().filter(|lost| **lost != 0).count();
+    assert_eq!(lost, 0, "{result:#}");
 }

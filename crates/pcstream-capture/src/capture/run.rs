@@ -195,7 +195,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         self.reader.poll(POLL)?;
         self.hand_over(self.least())?;
         if let Some(names) = &mut self.live_names {
-            let named = names.look(&self.join.borrow().joiner);
+            let named = names.look(&mut self.join.borrow_mut().joiner);
             self.observer.named(&named);
         }
         self.report();

@@ -29,11 +29,17 @@ impl Joiner {
         names.give_to(&mut self.contexts, &self.modules_of)
     }
 
-    /// Some of the contexts, with names, and how many names found no room.
-    pub fn with_names(&self, range: Range<usize>, names: &Names) -> (Vec<Context>, u64) {
-        let mut contexts = self.contexts[range.clone()].to_vec();
-        let without = names.give_to(&mut contexts, &self.modules_of[range]);
-        (contexts, without)
+    /// Gives some of the contexts the names of their functions. Returns these, and how many names found no room.
+    pub fn name(&mut self, range: Range<usize>, names: &Names) -> (Vec<Context>, u64) {
+        let contexts = &mut self.contexts[range.clone()];
+        let without = names.give_to(contexts, &self.modules_of[range]);
+        (contexts.to_vec(), without)
+    }
+
+    /// Closes the files of programs that were removed, and of which no process runs any more. Whatever is wanted of them has been
+    /// found.
+    pub fn close_removed_programs(&mut self) {
+        self.programs.ended.retain(|&program| !self.modules.close_removed(program));
     }
 
     /// Contexts from this index on whose functions could have names.

@@ -47,8 +47,9 @@ pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions
         ..SessionOptions::default()
     };
     let target = Target::Existing(args.on.clone());
-    // Labels of metrics have the names of functions; without them only the end needs names.
-    let live_names = args.metrics.metrics.is_some();
+    // Labels of metrics have the names of functions. A service outlives programs, which keep their room on the disk until their
+    // names are found.
+    let live_names = args.metrics.metrics.is_some() || args.words.is_empty();
     Ok(CaptureOptions {
         session,
         forget_files: true,
