@@ -20,11 +20,11 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
-  sudo pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
-  sudo pcstream run --repeat 5 --size 4G -- db_bench --db={}/db
+  sudo pcstream run --fs xfs -- dd if=/dev/zero of={}/file bs=1M count=100
+  sudo pcstream run -o db.pctrace -- db_bench --db={} --benchmarks=overwrite
+  sudo pcstream run --repeat 5 -- db_bench --db={} --benchmarks=overwrite
   sudo pcstream run --on . --pack 0.9 -- make -j4     # a large disk
-  sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db
+  sudo pcstream run --live --fill 0.5 -- db_bench --db={} --benchmarks=overwrite
 
 {} in the command stands for the mount point of the scratch file system, or for DIR of --on. It is also the command's \
 working directory. What the command prints on stdout goes to stderr: stdout has the results.")]
@@ -78,7 +78,7 @@ impl RunArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo pcstream record -o db.pctrace --size 4G -- db_bench --db={}/db
+  sudo pcstream record -o db.pctrace -- db_bench --db={} --benchmarks=overwrite
   sudo pcstream record -o build.pctrace --on . -- make -j4
   sudo pcstream record -o web.pctrace --on /srv --duration 10m -- ./server
   sudo pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb

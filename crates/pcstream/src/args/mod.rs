@@ -113,7 +113,7 @@ Examples:
   pcstream simulate hot.pctrace          # WAF by scheme, side by side
   pcstream simulate hot.pctrace --scheme pcstream,oracle --streams 5 --json -
   pcstream contexts hot.pctrace          # who wrote what, how long it lived
-  sudo pcstream run --size 4G -- db_bench --db={}/db
+  sudo pcstream run --size 4G -- db_bench --db={} --benchmarks=overwrite
 ";
 
 const EXIT_CODES: &str = "\

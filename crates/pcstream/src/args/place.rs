@@ -23,7 +23,7 @@ Examples:
   sudo pcstream place --on /srv                              # until Ctrl-C
   sudo pcstream place --on /srv --metrics 9469               # and serve metrics
   sudo pcstream place --on /srv/db --dir-only                # this directory
-  sudo pcstream place --on /srv -- db_bench --db={}/db       # for one command
+  sudo pcstream place --on /srv -- db_bench --db={}/db --benchmarks=overwrite
   sudo systemctl enable --now pcstream-place@srv.service     # as a service
 
 Without a command, and without --pid, --cgroup or --unit, everything that writes to the file system \
