@@ -111,7 +111,7 @@ const EXAMPLES: &str = "\
 Examples:
   pcstream generate hotcold --pages 1M --writes 8M -o hot.pctrace
   pcstream simulate hot.pctrace          # WAF by scheme, side by side
-  pcstream simulate hot.pctrace --scheme pcstream,oracle --streams 5 --json -
+  pcstream simulate hot.pctrace --scheme baseline,pcstream --streams 5 --json -
   pcstream contexts hot.pctrace          # who wrote what, how long it lived
   sudo pcstream run --size 4G -- db_bench --db={} --benchmarks=overwrite
 ";

@@ -80,7 +80,7 @@ Examples:
   pcstream advise hot.pctrace
   pcstream advise hot.pctrace --rules-out my.rules
   pcstream advise hot.pctrace --pack 0.9       # a large disk, little written
-  pcstream simulate hot.pctrace --scheme manual --rules my.rules
+  pcstream simulate hot.pctrace --scheme baseline,manual --rules my.rules
   pcstream advise hot.pctrace --json - | jq '.changes[0]'")]
 pub struct AdviseArgs {
     /// The trace: a directory NAME.pctrace

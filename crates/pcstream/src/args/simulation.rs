@@ -141,7 +141,7 @@ Examples:
   pcstream schemes autostream-mq
   pcstream schemes --json - | jq '.schemes[].name'
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
-  pcstream simulate hot.pctrace --scheme autostream-mq:best")]
+  pcstream simulate hot.pctrace --scheme baseline,autostream-mq:best")]
 pub struct SchemesArgs {
     /// The scheme whose parameters are shown; without one, all schemes are listed
     pub name: Option<String>,

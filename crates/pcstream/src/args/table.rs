@@ -13,7 +13,8 @@ use crate::values;
 Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream simulate hot.pctrace --save-table host1.table
-  pcstream simulate hot.pctrace --no-discard --save-table host2.table
+  pcstream generate hotcold --pages 64K --writes 1M --seed 2 -o two.pctrace
+  pcstream simulate two.pctrace --save-table host2.table
   pcstream table show host1.table --names hot.pctrace
   pcstream table merge -o fleet.table host1.table host2.table
   pcstream table diff host1.table host2.table
