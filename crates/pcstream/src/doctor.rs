@@ -11,6 +11,7 @@ use pcstream_emulator::mount;
 use pcstream_fs::scratch::{self, directory_on};
 use pcstream_place::device::{self, LOAD_MODULE, MODULE};
 use pcstream_place::instance;
+use pcstream_report::Layout;
 use pcstream_system::run_dir::{RUN, Removed};
 use pcstream_ublk::{Control, Served, link};
 
@@ -34,23 +35,13 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
             checks.push(write_streams(&device::disks_with_streams(), device::kernel_can_choose(), &served))
         }
     }
-    let mut text = String::new();
-    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
-    for check in &checks {
-        let mark = match check.verdict {
-            Verdict::Good => "ok     ",
-            Verdict::Limited => "limited",
-            Verdict::Missing => "MISSING",
-        };
-        text += &format!("{mark}  {:width$}  {}\n", check.name, check.found);
-        for remedy in check.remedy.lines() {
-            text += &format!("         {:width$}  -> {remedy}\n", "");
-        }
-    }
-    for line in leftovers(dead.len()).into_iter().chain(hints_left()) {
-        text += &format!("limited  {:width$}  {line}\n", "leftovers");
-    }
-    ui::print(&text)?;
+    checks.extend(leftovers(dead.len()).into_iter().chain(hints_left()).map(|found| Check {
+        name: "leftovers",
+        verdict: Verdict::Limited,
+        found,
+        remedy: String::new(),
+    }));
+    ui::print(&text(&checks, ui.layout(false)))?;
     if doctor::can_capture(&checks) {
         return Ok(Status::Done);
     }
@@ -61,6 +52,25 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
         }
     }
     .into())
+}
+
+/// What was found, and below it what to do about it.
+fn text(checks: &[Check], layout: Layout) -> String {
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let indent = "limited".len() + width + 4;
+    let mut text = String::new();
+    for check in checks {
+        let mark = match check.verdict {
+            Verdict::Good => "ok",
+            Verdict::Limited => "limited",
+            Verdict::Missing => "MISSING",
+        };
+        text += &layout.fit(&format!("{mark:7}  {:width$}  {}\n", check.name, check.found), indent);
+        for remedy in check.remedy.lines() {
+            text += &layout.fit(&format!("{:indent$}-> {remedy}\n", ""), indent + 3);
+        }
+    }
+    text
 }
 
 /// What killed processes left, and what cannot be judged. `dead`: devices of servers.
@@ -201,6 +211,26 @@ fn clean(ui: Ui) -> Result<Status, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_fit_a_terminal() {
+        let long = "a remedy of many words ".repeat(9);
+        let check = |name, verdict, found: &str| Check {
+            name,
+            verdict,
+            found: found.to_owned(),
+            remedy: long.clone(),
+        };
+        let checks =
+            [check("kernel", Verdict::Good, "new"), check("task accounting", Verdict::Missing, &long)];
+        let narrow = text(&checks, Layout { width: Some(80), ..Layout::PLAIN });
+        assert!(narrow.lines().all(|line| line.len() <= 80), "{narrow}");
+        let lines: Vec<&str> = narrow.lines().collect();
+        assert_eq!(lines[0], "ok       kernel           new");
+        assert!(lines[1].starts_with(&format!("{:26}-> a remedy", "")), "{narrow}");
+        assert!(lines[2].starts_with(&format!("{:29}", "")), "{narrow}");
+        assert_eq!(text(&checks, Layout::PLAIN).lines().count(), 4, "one line each into a file");
+    }
 
     #[test]
     fn streams_without_the_module_are_said_to_be_unused() {

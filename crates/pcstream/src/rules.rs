@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use pcstream_placement::{RocksdbLog, Rules};
+use pcstream_report::Layout;
 
 use crate::args::RulesArgs;
 use crate::failure::{Failure, Status};
@@ -21,16 +22,17 @@ pub fn rules(args: &RulesArgs, ui: Ui) -> Result<Status, Failure> {
             Ok(Status::Done)
         }
         None if args.rocksdb_log.is_empty() => {
-            ui::print(&list())?;
+            ui::print(&list(ui.layout(false)))?;
             Ok(Status::Done)
         }
         None => by_level(&args.rocksdb_log, ui),
     }
 }
 
-fn list() -> String {
+fn list(layout: Layout) -> String {
     let width = Rules::presets().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let lines = Rules::presets().map(|(name, what)| format!("{name:width$}  {what}\n"));
+    let lines =
+        Rules::presets().map(|(name, what)| layout.fit(&format!("{name:width$}  {what}\n"), width + 2));
     lines.collect::<String>() + "\n`pcstream rules NAME` prints one; `--rules NAME` uses it.\n"
 }
 
@@ -64,4 +66,17 @@ fn by_level(paths: &[PathBuf], ui: Ui) -> Result<Status, Failure> {
 fn text_of(path: &Path) -> anyhow::Result<String> {
     let bytes = small_file::read_bytes(path, MAX_LOG_BYTES, "a LOG of RocksDB")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_fits_a_terminal() {
+        let text = list(Layout { width: Some(80), ..Layout::PLAIN });
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert!(text.contains("\ncommon ") || text.starts_with("common "), "{text}");
+        assert!(list(Layout::PLAIN).lines().any(|line| line.len() > 80), "a file has lines of any length");
+    }
 }
