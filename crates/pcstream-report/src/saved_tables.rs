@@ -18,10 +18,12 @@ use crate::human::{counted, page_bytes, ratio};
 use crate::layout::{Layout, clipped};
 use crate::symbols::Names;
 use crate::table::Side::{Left, Right};
-use crate::table::{Column, columns_of, side_by_side};
+use crate::table::{Column, columns_of, in_lines};
 
 /// Longest call path of a row, in characters.
 const PATH_WIDTH: usize = 110;
+/// Columns of a terminal that a call path has at least.
+const LEAST_PATH_WIDTH: usize = 50;
 
 /// The result of `table show`: the files in the order given.
 #[derive(Clone, Debug, Serialize)]
@@ -103,6 +105,11 @@ impl NamedContexts {
     fn get(&self, signature: Signature) -> Option<Named> {
         self.0.get(&signature).cloned()
     }
+}
+
+/// Rows with as many columns in a line as a terminal has room for.
+fn rows_within(columns: &[Column], layout: Layout) -> Vec<String> {
+    in_lines(columns, LEAST_PATH_WIDTH, layout).iter().map(|line| layout.cut(line)).collect()
 }
 
 /// The columns with names; none where no row has one.
@@ -198,10 +205,9 @@ pub fn tables_text(json: &TablesJson, top: usize, layout: Layout) -> String {
         let known = counted(contexts as u64, "context");
         let scheme = saved.scheme.as_deref().unwrap_or("not known");
         let learned = counted(samples, "lifetime");
-        lines.push(format!(
-            "{}: {known}, {learned} learned; scheme {scheme}, keys: {}",
-            saved.path, saved.key
-        ));
+        let head =
+            format!("{}: {known}, {learned} learned; scheme {scheme}, keys: {}", saved.path, saved.key);
+        lines.extend(layout.fit(&head, 2).lines().map(str::to_owned));
         let mut shown: Vec<&ContextJson> = saved.contexts.iter().collect();
         shown.sort_by_key(|context| Reverse(context.entry.samples));
         shown.truncate(top);
@@ -219,7 +225,7 @@ pub fn tables_text(json: &TablesJson, top: usize, layout: Layout) -> String {
             ],
         );
         columns.extend(named_columns(shown.iter().map(|context| context.named.as_ref())));
-        lines.extend(side_by_side(&columns).iter().map(|line| layout.cut(line)));
+        lines.extend(rows_within(&columns, layout));
         if contexts > shown.len() {
             lines.push(fewer_samples(contexts - shown.len()));
         }
@@ -279,13 +285,14 @@ pub fn diff_text(json: &DiffJson, top: usize, layout: Layout) -> String {
     let only = |side: fn(&DifferenceJson) -> bool| changes.iter().filter(|d| side(d)).count();
     let (gone, new) = (only(|d| d.after.is_none()), only(|d| d.before.is_none()));
     let other = changes.len() - gone - new;
-    let mut lines = vec![format!(
+    let head = format!(
         "{} in both with lifetimes within a factor of {}; {other} beyond it, {gone} only in {}, {new} only in {}",
         counted((json.contexts.len() - changes.len()) as u64, "context"),
         json.factor,
         json.before,
         json.after
-    )];
+    );
+    let mut lines: Vec<String> = layout.fit(&head, 2).lines().map(str::to_owned).collect();
     let shown = most_samples(&changes, top);
     if !shown.is_empty() {
         let lifetime = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| page_bytes(e.lifetime_pages));
@@ -302,7 +309,7 @@ pub fn diff_text(json: &DiffJson, top: usize, layout: Layout) -> String {
             ],
         );
         columns.extend(named_columns(shown.iter().map(|d| d.named.as_ref())));
-        lines.extend(side_by_side(&columns).iter().map(|line| layout.cut(line)));
+        lines.extend(rows_within(&columns, layout));
     }
     if changes.len() > shown.len() {
         lines.push(fewer_samples(changes.len() - shown.len()));
@@ -322,4 +329,46 @@ fn most_samples<'a>(changes: &[&'a DifferenceJson], top: usize) -> Vec<&'a Diffe
 
 fn fewer_samples(contexts: usize) -> String {
     format!("{contexts} more with fewer samples: --top shows them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::columns_of as width_of;
+
+    /// The call path is what tells contexts apart, so a narrow terminal shows it below the numbers.
+    #[test]
+    fn a_narrow_terminal_has_the_call_path() {
+        let call_path = "pwrite64 < Table::checkpoint < in_place::workload".to_owned();
+        let named = Some(Named { program: "a-program-of-a-store".to_owned(), call_path: call_path.clone() });
+        let entry = EntryJson { signature: Signature(1), lifetime_pages: 9, samples: 3 };
+        let table = TableJson {
+            path: "place-var-lib-postgresql-15-main.table".to_owned(),
+            scheme: Some("pcstream".to_owned()),
+            key: "context".to_owned(),
+            contexts: vec![ContextJson { entry, named: named.clone() }],
+        };
+        let tables = TablesJson { pcstream: VERSION, tables: vec![table] };
+        let layout = Layout { width: Some(80), ..Layout::PLAIN };
+        let difference = DifferenceJson {
+            signature: "0000000000000001".to_owned(),
+            before: Some(entry),
+            after: None,
+            ratio: None,
+            changed: true,
+            named,
+        };
+        let diff = DiffJson {
+            pcstream: VERSION,
+            before: "monday.table".to_owned(),
+            after: "friday.table".to_owned(),
+            factor: 2.0,
+            contexts: vec![difference],
+        };
+        for text in [tables_text(&tables, 9, layout), diff_text(&diff, 9, layout)] {
+            assert!(text.lines().all(|line| width_of(line) <= 80), "{text}");
+            assert!(text.contains(&call_path) && text.contains("a-program-of-a-store"), "{text}");
+        }
+        assert_eq!(tables_text(&tables, 9, Layout::PLAIN).lines().count(), 3, "into a file a row is a line");
+    }
 }

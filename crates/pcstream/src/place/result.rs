@@ -11,10 +11,13 @@ use pcstream_report::human::{count, counted, page_bytes, percent};
 use pcstream_report::layout::{Layout, clipped};
 use pcstream_report::symbols::Names;
 use pcstream_report::table::Side::{Left, Right};
-use pcstream_report::table::table;
+use pcstream_report::table::{columns_of, in_lines, table};
 
 /// Longest call path printed, in characters.
 const PATH_WIDTH: usize = 110;
+
+/// Columns of a terminal that a call path has at least.
+const LEAST_PATH_WIDTH: usize = 50;
 
 /// The result of `place`.
 #[derive(Clone, Debug, Serialize)]
@@ -137,7 +140,7 @@ fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
         "" => "-".to_owned(),
         name => clipped(name, 32),
     };
-    let table = table(
+    let columns = columns_of(
         shown,
         &[
             (Left, "context", &|row| row.signature.to_string()),
@@ -152,6 +155,7 @@ fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
             (Left, "call path, innermost first", &path),
         ],
     );
+    let table = in_lines(&columns, LEAST_PATH_WIDTH, layout);
     let mut lines: Vec<String> = table.iter().map(|line| layout.cut(line)).collect();
     if summary.contexts.len() > top {
         lines.push(format!("{} more contexts: --top shows them", summary.contexts.len() - top));
@@ -161,4 +165,47 @@ fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
                 gave a hint";
     lines.extend(layout.wrap(note, 0));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use pcstream_place::summary::Standing;
+    use pcstream_trace::{ContextId, Signature};
+
+    use super::*;
+
+    /// The call path is what tells contexts apart, so a narrow terminal shows it below the numbers.
+    #[test]
+    fn a_narrow_terminal_has_the_call_path() {
+        let context = ContextSummary {
+            id: ContextId(1),
+            signature: Signature(1),
+            executable: "/usr/sbin/mariadbd".to_owned(),
+            comm: "mariadbd".to_owned(),
+            entry: "pwrite64".to_owned(),
+            call_path: "Table::checkpoint < in_place::workload".to_owned(),
+            pages: 1 << 20,
+            lifetime_pages: Some(1 << 10),
+            samples: 9,
+            stream: 3,
+            hint: Some("EXTREME"),
+            file: Some("/db/ib_logfile0".to_owned()),
+            files: 12,
+            files_hinted: 3,
+        };
+        let summary = Summary {
+            sink: "hints".to_owned(),
+            scheme: "pcstream".to_owned(),
+            written_pages: 1 << 20,
+            pages_without_context: 0,
+            contexts: vec![context],
+            files: Vec::new(),
+            standing: Standing::default(),
+        };
+        let lines = contexts(&summary, 9, Layout { width: Some(80), ..Layout::PLAIN });
+        assert!(lines.iter().all(|line| line.len() <= 80), "{lines:#?}");
+        let text = lines.join("\n");
+        assert!(text.contains("pwrite64 < Table::checkpoint < in_place::workload"), "{text}");
+        assert!(text.contains("mariadbd") && text.contains("ib_logfile0"), "{text}");
+    }
 }
