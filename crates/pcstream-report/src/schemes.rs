@@ -12,7 +12,7 @@ use crate::drive::{column_head, reference, result_in_words, saved};
 use crate::escape::{visible, visible_start};
 use crate::human::{count, counted, losses, page_bytes, percent, ratio, saving};
 use crate::layout::Layout;
-use crate::table::{Column, Side, side_by_side, within};
+use crate::table::{Column, Side, groups_within, within};
 use crate::verdict::{says_nothing, seconds};
 use crate::{Simulation, VERSION, Verdict, timing};
 
@@ -174,11 +174,13 @@ fn scheme_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
         table.push(numbers(&rows, destination, format!("{first}  \n{second}  \nWAF  "), waf));
         table.push(numbers(&rows, destination, "\n\nless flash", less));
     }
-    let mut lines = side_by_side(&table);
-    let heads = lines.len() - rows.len();
-    for (line, row) in lines.iter_mut().skip(heads).zip(&rows) {
-        if row.lanes.iter().any(|lane| is_best(lanes, lane)) {
-            *line = format!("{BOLD}{line}{BOLD:#}");
+    let mut lines = groups_within(&table, 1, 2, layout);
+    for part in lines.split_mut(|line| line.is_empty()) {
+        let heads = part.len() - rows.len();
+        for (line, row) in part.iter_mut().skip(heads).zip(&rows) {
+            if row.lanes.iter().any(|lane| is_best(lanes, lane)) {
+                *line = format!("{BOLD}{line}{BOLD:#}");
+            }
         }
     }
     if let Some(reference) = reference {
@@ -391,6 +393,40 @@ mod tests {
             kept.contains("of a drive: `pcstream simulate TRACE --pack 0.9`.") && !kept.contains("-o"),
             "{kept}"
         );
+    }
+
+    #[test]
+    fn kinds_of_drives_without_room_stand_below() {
+        let lanes = GcDestination::ALL.map(|gc_destination| {
+            let device = DeviceSettings {
+                logical_pages: 1024,
+                superblock_pages: 16,
+                streams: 2,
+                spare: Spare::SpareFactor(0.3),
+                gc_destination,
+                ..DeviceSettings::default()
+            };
+            LaneSpec::new(Arc::new(configure("vstream-executable").unwrap()), device)
+        });
+        let trace =
+            generate("uniform", Common { pages: 1024, writes: 4096, seed: 1 }, &BTreeMap::new()).unwrap();
+        let mut replay = Replay::new(&lanes, &trace.meta().prefilled.clone()).unwrap();
+        trace.for_each(|batch| replay.feed(&batch).unwrap());
+        let simulation = Simulation::new(About::default(), &replay);
+        let of = |layout| {
+            let lines = scheme_table(&simulation.results, layout);
+            let plain =
+                |line: &String| line.replace(&format!("{BOLD}"), "").replace(&format!("{BOLD:#}"), "");
+            lines.iter().map(plain).collect::<Vec<_>>()
+        };
+        let named = |lines: &[String]| lines.iter().filter(|l| l.starts_with("vstream-executable ")).count();
+        let (narrow, wide) = (of(Layout { width: Some(80), ..Layout::PLAIN }), of(Layout::PLAIN));
+        assert!(narrow.iter().all(|line| line.len() <= 80), "{narrow:#?}");
+        assert!(wide.iter().any(|line| line.len() > 80), "{wide:#?}");
+        assert!(named(&narrow) > 1 && named(&wide) == 1, "{narrow:#?}");
+        let flash =
+            |lines: &[String]| lines.iter().map(|line| line.matches("less flash").count()).sum::<usize>();
+        assert_eq!(flash(&narrow), flash(&wide), "no column is lost");
     }
 
     /// What a library's user has: a generated workload, and a report of two lanes that have the same name.

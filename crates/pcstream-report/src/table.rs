@@ -56,16 +56,22 @@ pub fn columns_of<R>(rows: &[R], columns: &[ColumnOf<'_, R>]) -> Vec<Column> {
 /// A table of columns of equal length, no wider than a terminal: columns for which there is no room stand below the
 /// others, each time behind the first `keys` columns.
 pub fn within(table: &[Column], keys: usize, layout: Layout) -> Vec<String> {
+    groups_within(table, keys, 1, layout)
+}
+
+/// The same of columns that belong together, so many each: they stand in one line.
+pub fn groups_within(table: &[Column], keys: usize, together: usize, layout: Layout) -> Vec<String> {
     let Some(width) = layout.width else { return side_by_side(table) };
     let (keys, mut others) = table.split_at(keys.min(table.len()));
     let mut lines = Vec::new();
     while !others.is_empty() {
         let mut end: usize = keys.iter().map(|column| column.width() + GAP).sum();
-        let fits = |column: &&Column| {
-            end += column.width() + GAP;
+        let fits = |group: &&[Column]| {
+            end += group.iter().map(|column| column.width() + GAP).sum::<usize>();
             end - GAP <= width
         };
-        let (here, below) = others.split_at(others.iter().take_while(fits).count().max(1));
+        let groups = others.chunks(together).take_while(fits).count().max(1);
+        let (here, below) = others.split_at(others.len().min(groups * together));
         if !lines.is_empty() {
             lines.push(String::new());
         }
@@ -160,6 +166,8 @@ mod tests {
         assert_eq!(within(11), ["who  a  bbb", " db  1    2", "", "who  c", " db  3"]);
         let one_each = ["who  a", " db  1", "", "who  bbb", " db    2", "", "who  c", " db  3"];
         assert_eq!(within(1), one_each, "a column is never cut");
+        let pairs = groups_within(&table[1..], 1, 2, Layout { width: Some(8), ..Layout::PLAIN });
+        assert_eq!(pairs, ["a  bbb  c", "1    2  3"], "a pair is never parted");
     }
 
     #[test]
