@@ -377,9 +377,10 @@ impl Scheme for PcStream {
         let never = self.forget.iter().filter(|forget| forget.times == 0 && self.written_until > 0);
         let said = never.map(|forget| {
             let programs = forget.programs.glob();
+            let name = self.name;
             format!(
-                "the table was never emptied: the trace has no end of a program {programs} that wrote; name \
-                 one that did with forget_at_exit_of"
+                "{name}: the table was never emptied: the trace has no end of a program {programs} that wrote; \
+                 name one that did with --set {name}.forget_at_exit_of=PROGRAM"
             )
         });
         said.collect()
