@@ -174,11 +174,7 @@ impl Plan {
 
     /// Refuses a heading in which a name is there twice.
     fn check_heading(&self, cells: &[Cow<'_, str>]) -> Result<(), BadLine> {
-        let names = self.columns.iter().flatten().filter_map(|column| match column {
-            Column::Name(name) => Some(name),
-            Column::Number(_) => None,
-        });
-        for name in names {
+        for name in self.names() {
             let places = cells.iter().enumerate().filter(|(_, cell)| cell.eq_ignore_ascii_case(name));
             let places: Vec<usize> = places.map(|(place, _)| place).collect();
             if places.len() > 1 {
@@ -190,8 +186,26 @@ impl Plan {
         Ok(())
     }
 
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.columns.iter().flatten().filter_map(|column| match column {
+            Column::Name(name) => Some(name),
+            Column::Number(_) => None,
+        })
+    }
+
     fn has_names(&self) -> bool {
-        self.columns.iter().flatten().any(|column| matches!(column, Column::Name(_)))
+        self.names().next().is_some()
+    }
+
+    /// The names that a heading lacks, if it has some of them.
+    fn missing(&self, line: &str) -> Option<String> {
+        let lacks = |cells: Vec<Cow<'_, str>>| {
+            let has = |name: &str| cells.iter().any(|cell| cell.eq_ignore_ascii_case(name));
+            self.names().filter(|name| !has(name)).map(|name| format!("'{name}'")).collect::<Vec<_>>()
+        };
+        let split = SEPARATORS.into_iter().filter_map(|separator| separator.split(line).ok());
+        let least = split.map(lacks).min_by_key(Vec::len)?;
+        (!least.is_empty() && least.len() < self.names().count()).then(|| least.join(", "))
     }
 }
 
@@ -235,9 +249,10 @@ impl Table {
             });
             let chosen: Vec<String> = chosen.collect();
             let what = if self.plan.has_names() { "a heading" } else { "a line" };
+            let missing = self.plan.missing(line).map_or(String::new(), |names| format!(" (it has no {names})"));
             let expected = format!(
-                "{what} with the columns {}, between tabs, semicolons, commas or blanks; --columns chooses others by \
-                 number, from 0 on, or by name",
+                "{what} with the columns {}{missing}, between tabs, semicolons, commas or blanks; --columns chooses \
+                 others by number, from 0 on, or by name",
                 chosen.join(", ")
             );
             BadLine::column("line", line, expected)
@@ -553,7 +568,8 @@ mod tests {
         refuses(NUMBERS, "\"1,W,0,512", &["a second quote"]);
         let named = "time=t,op=o,offset=x,size=y";
         refuses(named, "t,o,x,y,T", &["found \"t\", expected it once", "columns [0, 4] by number"]);
-        refuses("time=t,op=1,offset=2,size=3", "T0,op,x,y", &["a heading with the columns time=t"]);
+        refuses("time=t,op=1,offset=2,size=3", "T0,op,x,y", &["a heading with the columns time=t, op=1"]);
+        refuses("time=t,op=o,offset=x,size=y", "t;o;LBA;n", &["size=y (it has no 'x', 'y'), between tabs"]);
     }
 
     #[test]
