@@ -178,10 +178,10 @@ fn unmarked(
              container, attach to it with --pid, or name the file in a rules file"
         )),
         (marks, 0) => Some(format!(
-            "{marks} pages of a write buffer became dirty in {binary} (--write-buffers), and no write was seen to come from it. If \
-             they were written at all, as by a checkpoint, they have the call path of their write: writes by writev and \
-             buffered writes by io_uring are not joined to a buffer, and in a rules file of your own the place of the page in \
-             memory may be wrong"
+            "{marks} pages of a write buffer became dirty in {binary} (--write-buffers), but no write came from it. If none of \
+             them was written before the end, record longer, or over a checkpoint. If they were written, they have the call \
+             path of their write: writev and buffered io_uring are not joined to a buffer, and a rules file of your own may \
+             have the wrong place of the page in memory"
         )),
         _ => None,
     }

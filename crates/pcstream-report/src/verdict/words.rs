@@ -379,17 +379,17 @@ fn nothing_yet(now: &LaneResult, trace: Trace) -> String {
     let left = u64::from(now.free_superblocks) * u64::from(geometry.superblock_pages());
     let why = match now.counters.erases {
         0 => "the drive never had to collect garbage",
-        _ => "the flash was not written once, so what was there before may be all that was erased",
+        _ => "less was written than the flash holds, so the drive may have erased only what was there before",
     };
     let left = bytes(left.max(geometry.physical_pages().saturating_sub(now.host_pages())) * PAGE_BYTES);
     let instead = match (now.host_pages() < geometry.logical_pages() / 2, trace) {
-        (_, Trace::Packed) => "or let it fill more of the drive (a larger --pack or --pack-live), or give that less --spare-factor".to_owned(),
+        (_, Trace::Packed) => "or let it fill more of the drive (a larger --pack or --pack-live), or give the drive a smaller --spare-factor".to_owned(),
         (true, Trace::Kept) => "or simulate what was written as if it filled 90 % of a drive: `pcstream simulate TRACE --pack 0.9`".to_owned(),
         (true, Trace::NotKept) => "or run it with --pack 0.9, as if what is written filled 90 % of a drive".to_owned(),
         _ if now.prefill_pages >= geometry.logical_pages() => {
-            "or give the drive less --spare-factor".to_owned()
+            "or give the drive a smaller --spare-factor".to_owned()
         }
-        (false, _) => "or fill the drive more (--fill), or give it less --spare-factor".to_owned(),
+        (false, _) => "or fill the drive more (--fill), or give it a smaller --spare-factor".to_owned(),
     };
     format!("Nothing can be said yet: {why}. Write {left} more, {instead}.")
 }

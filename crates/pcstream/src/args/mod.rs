@@ -254,7 +254,7 @@ pub enum Command {
     Table(TableArgs),
     /// Show what the settings of a device amount to, and how many streams it can afford
     ///
-    /// Without a trace: prints flash, superblocks, the spare factor that open superblocks leave, and speeds.
+    /// Needs no trace. Prints flash, superblocks, the spare factor that open superblocks leave, and speeds.
     Geometry(GeometryArgs),
     /// Make a synthetic trace with known statistics
     ///
@@ -282,7 +282,8 @@ Examples:
     /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace
     ///
     /// Block traces have no call paths: a context is at best a process or a stream. Schemes that go by addresses
-    /// (AutoStream, sequential) and the oracles see all they need. A result of `pcstream` says nothing about PCStream.
+    /// (AutoStream, sequential) and the oracles see all they need. What the scheme `pcstream` gives here says nothing
+    /// about PCStream.
     Import(ImportArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  pcstream completions bash > /etc/bash_completion.d/pcstream")]

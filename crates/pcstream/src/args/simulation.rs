@@ -252,7 +252,7 @@ pub struct SchemeOptions {
     /// Rules of the scheme 'manual': a preset, or a file of lines such as 'name=*.log -> 2'
     #[arg(long, value_name = "PRESET|FILE", help_heading = "Schemes", long_help = rules_help())]
     pub rules: Option<PathBuf>,
-    /// Size of PCStream's table of contexts: 13 bytes an entry, the least recently used goes [default: 360000]
+    /// Size of PCStream's table of contexts: 13 bytes an entry; when it is full, the least recently used entry goes [default: 360000]
     #[arg(long, value_name = "BYTES", value_parser = values::size, help_heading = "Schemes")]
     pub table_bytes: Option<u64>,
     /// Begin with the lifetimes that an earlier `simulate --save-table` learned of program contexts
