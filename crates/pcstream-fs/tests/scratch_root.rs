@@ -260,7 +260,7 @@ fn clean_all(root: &Path) -> Vec<Resource> {
 fn crash_child(root: &Path, fs: &str, image: &str) -> ExitCode {
     let image = Image::from(image);
     let options = ScratchOptions {
-        fs: fs.parse().unwrap(),
+        fs: FsKind::from_name(fs).expect("the test names one"),
         size_bytes: SIZE,
         fill: FILL,
         image,
