@@ -198,11 +198,12 @@ impl Modules {
         }
     }
 
-    /// Closes the file of a module if it was removed, and would keep its room on the disk. What comes upon the module later counts
-    /// it as not opened. Returns whether no file is open any more.
-    pub fn close_removed(&mut self, key: u64) -> bool {
+    /// Closes the file of a module if it was removed, would keep its room on the disk, and does not run by what `runs` says. What comes
+    /// upon the module later counts it as not opened. Returns whether no file is open any more.
+    pub fn close_removed(&mut self, key: u64, runs: impl Fn(&File) -> bool) -> bool {
         let Some(module) = self.by_key.get_mut(&key) else { return true };
-        let is_removed = |file: &mut Arc<File>| file.metadata().is_ok_and(|about| about.nlink() == 0);
+        let is_removed =
+            |file: &mut Arc<File>| file.metadata().is_ok_and(|about| about.nlink() == 0) && !runs(file);
         if module.file.take_if(is_removed).is_some() {
             module.lack.get_or_insert(Lack::NotOpened);
             self.used.remove(&key);
@@ -346,9 +347,10 @@ mod tests {
         let mut modules = Modules { open: 2, ..Modules::default() };
         modules.by_key.insert(10, module(tempfile::tempfile().unwrap()));
         modules.by_key.insert(11, module(there.reopen().unwrap()));
+        assert!(!modules.close_removed(10, |_| true), "a server may still start it");
         modules.mark_used(10);
         modules.mark_used(11);
-        assert_eq!([10, 11, 12].map(|key| modules.close_removed(key)), [true, false, true]);
+        assert_eq!([10, 11, 12].map(|key| modules.close_removed(key, |_| false)), [true, false, true]);
         assert_eq!((modules.open, modules.lacking()), (1, vec![]));
         modules.mark_used(10);
         assert_eq!(modules.lacking(), [("/module", Lack::NotOpened)]);

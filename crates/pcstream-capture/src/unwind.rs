@@ -123,6 +123,12 @@ impl Unwinder {
         self.rules.insert((key.module, key.offset), rule);
     }
 
+    /// Drops the tables of a module that runs no more. Rules that were made of them stay.
+    pub fn forget(&mut self, module: u64) {
+        let tables = self.modules.remove(&module).and_then(|tables| tables.frames);
+        self.table_bytes -= tables.as_ref().map_or(0, CallFrames::bytes);
+    }
+
     /// Makes no more rules: whoever waits is impatient.
     pub fn give_up(&mut self) {
         self.given_up = true;

@@ -1,10 +1,13 @@
 //! Names of functions for the contexts of a joiner: asked for here, looked up elsewhere.
 
+use std::cell::LazyCell;
+use std::fs::File;
 use std::ops::Range;
 
 use pcstream_trace::Context;
 
 use super::Joiner;
+use crate::modules::file_handles::Facts;
 use crate::symbols::{Names, Wanted};
 
 impl Joiner {
@@ -36,10 +39,15 @@ impl Joiner {
         (contexts.to_vec(), without)
     }
 
-    /// Closes the files of programs that were removed, and of which no process runs any more. Whatever is wanted of them has been
-    /// found.
+    /// Lets go of programs that were removed, and that no process runs any more. Whatever is wanted of them has been found. A process
+    /// that wrote nothing may still start others of its program: a server whose file an upgrade replaced.
     pub fn close_removed_programs(&mut self) {
-        self.programs.ended.retain(|&program| !self.modules.close_removed(program));
+        let running = LazyCell::new(Facts::of_programs);
+        let is_it = |file: Facts| running.iter().any(|program| program.is_same_file(&file));
+        let runs = |file: &File| Facts::of(file).is_none_or(is_it);
+        for program in self.programs.ended.extract_if(|&program| self.modules.close_removed(program, runs)) {
+            self.unwinder.forget(program);
+        }
     }
 
     /// Contexts from this index on whose functions could have names.

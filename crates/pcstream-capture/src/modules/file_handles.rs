@@ -42,8 +42,20 @@ pub struct Facts {
 impl Facts {
     /// Of an open file or a handle.
     pub fn of(file: impl AsFd) -> Option<Facts> {
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let found = statx(file, "", flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()?;
+        Facts::below(file, Path::new(""), AtFlags::EMPTY_PATH)
+    }
+
+    /// Of the program of each process. Threads of the kernel have none.
+    pub fn of_programs() -> Vec<Facts> {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        // This link is the file itself, so no path is walked.
+        let program = |path: PathBuf| Facts::below(rustix::fs::CWD, &path.join("exe"), AtFlags::empty());
+        processes.filter_map(|process| program(process.path())).collect()
+    }
+
+    fn below(directory: impl AsFd, path: &Path, flags: AtFlags) -> Option<Facts> {
+        let flags = flags | AtFlags::STATX_DONT_SYNC;
+        let found = statx(directory, path, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()?;
         let device = DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
         Some(Facts {
             device: device.kernel_dev_t(),
@@ -193,6 +205,16 @@ pub fn name_in_link(link: &Path) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_runs_is_a_program_of_a_process() {
+        let programs = Facts::of_programs();
+        let runs = |path: &str| {
+            let file = Facts::of(File::open(path).unwrap()).unwrap();
+            programs.iter().any(|program| program.is_same_file(&file))
+        };
+        assert_eq!(["/proc/self/exe", "/proc/self/maps"].map(runs), [true, false]);
+    }
 
     #[test]
     fn lists_of_mounts_are_read_only_as_far_as_the_process_may_cost() {
