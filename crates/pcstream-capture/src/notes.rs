@@ -9,27 +9,36 @@ use crate::modules::Lack;
 use crate::session::{Session, SessionError};
 use crate::wire::{BufferKind, Counter};
 
-/// Names modules without which call paths have no names: each by its path, as `name` shows it.
-pub(crate) fn lack(lacking: &[(&str, Lack)], name: fn(&str) -> String) -> Option<String> {
+/// Names modules without which call paths have no names: each by its path, as `name` shows it. A sentence for each reason.
+pub(crate) fn lack(lacking: &[(&str, Lack)], name: fn(&str) -> String) -> Vec<String> {
     const NAMED: usize = 3;
-    let (_, why) = lacking.first()?;
-    let why = match why {
-        Lack::NotOpened => {
+    let reasons = [
+        (
+            Lack::NotOpened,
             "it was removed, or lies where only its process could see it, and that has ended, or on a file system that a user \
-             mounted (FUSE, or in a user namespace)"
-        }
-        Lack::NotKept => "too many are open; raise the limit of open files (ulimit -n)",
-        Lack::Changed => {
-            "it was overwritten after it had run; replace programs by renaming, as `install` does"
-        }
+             mounted (FUSE, or in a user namespace)",
+        ),
+        (Lack::NotKept, "too many are open; raise the limit of open files (ulimit -n)"),
+        (
+            Lack::Changed,
+            "it was overwritten after it had run; replace programs by renaming, as `install` does",
+        ),
+    ];
+    let sentence = |(lack, why): (Lack, &str)| {
+        let paths = || lacking.iter().filter(|(_, reason)| *reason == lack).map(|(path, _)| *path);
+        let names: Vec<_> = paths().take(NAMED).map(name).collect();
+        let more = match paths().count().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!names.is_empty()).then(|| {
+            format!(
+                "call paths through {}{more} have no names and may be merged, for the file could not be read: {why}",
+                names.join(", ")
+            )
+        })
     };
-    let names: Vec<_> = lacking.iter().take(NAMED).map(|(path, _)| name(path)).collect();
-    let more =
-        if lacking.len() > NAMED { format!(" and {} more", lacking.len() - NAMED) } else { String::new() };
-    Some(format!(
-        "call paths through {}{more} have no names and may be merged, for the file could not be read: {why}",
-        names.join(", ")
-    ))
+    reasons.into_iter().filter_map(sentence).collect()
 }
 
 /// Names modules whose tables are larger than is read, in the same way.
@@ -208,11 +217,27 @@ mod tests {
         let hidden = |_: &str| "hidden".to_owned();
         let path = "/home/anna/bin/db";
         let said = |name| {
-            let lack = lack(&[(path, Lack::NotOpened)], name);
-            let limits = [vec![path.to_owned()], vec![path.to_owned(); 2]].map(|of| limit(&of, 0, name));
-            [&[lack], &limits[..]].concat().into_iter().map(|note| note.expect("a note")).collect::<Vec<_>>()
+            let limits = [vec![path.to_owned()], vec![path.to_owned(); 2]]
+                .map(|of| limit(&of, 0, name).expect("a note"));
+            [&lack(&[(path, Lack::NotOpened)], name), &limits[..]].concat()
         };
+        assert_eq!(said(str::to_owned).len(), 3);
         assert!(said(str::to_owned).iter().all(|note| note.contains(path)), "{:?}", said(str::to_owned));
         assert!(said(hidden).iter().all(|note| note.contains("hidden") && !note.contains("anna")));
+    }
+
+    #[test]
+    fn each_reason_has_its_own_modules() {
+        let lacking = [
+            ("a", Lack::NotOpened),
+            ("b", Lack::NotKept),
+            ("c", Lack::NotOpened),
+            ("d", Lack::NotOpened),
+            ("e", Lack::NotOpened),
+        ];
+        let said = lack(&lacking, str::to_owned);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains(" a, c, d and 1 more ") && said[0].contains("it was removed"), "{said:?}");
+        assert!(said[1].contains(" b have no names") && said[1].contains("ulimit -n"), "{said:?}");
     }
 }

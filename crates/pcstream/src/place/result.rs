@@ -52,23 +52,24 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
     let summary = &json.summary;
     let all = summary.written_pages;
     let with = all - summary.pages_without_context;
+    let wrote: Vec<_> = summary.contexts.iter().filter(|context| context.pages > 0).collect();
     let head = format!(
         "{}: {} written in {:.1} s, {} by {}; scheme {}, {}; sink {}",
         json.device,
         page_bytes(all),
         json.seconds,
         percent(with as f64 / all.max(1) as f64),
-        counted(summary.contexts.iter().filter(|context| context.pages > 0).count() as u64, "context"),
+        counted(wrote.len() as u64, "context"),
         summary.scheme,
         counted(summary.standing.clusterings, "clustering"),
         summary.sink,
     );
     let mut lines = layout.wrap(&head, 9);
     lines.push(String::new());
-    if summary.contexts.is_empty() {
+    if wrote.is_empty() {
         lines.push("No context wrote anything.".to_owned());
     } else {
-        lines.extend(contexts(summary, top, layout));
+        lines.extend(contexts(&wrote, top, layout));
     }
     lines.extend(streams(summary, layout));
     lines.extend(hints(summary, layout));
@@ -129,14 +130,14 @@ fn hints(summary: &Summary, layout: Layout) -> Vec<String> {
     lines
 }
 
-fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
-    let shown = &summary.contexts[..summary.contexts.len().min(top)];
-    let path = |row: &ContextSummary| match (row.entry.is_empty(), row.call_path.is_empty()) {
+fn contexts(wrote: &[&ContextSummary], top: usize, layout: Layout) -> Vec<String> {
+    let shown = &wrote[..wrote.len().min(top)];
+    let path = |row: &&ContextSummary| match (row.entry.is_empty(), row.call_path.is_empty()) {
         (_, true) => clipped(&row.entry, PATH_WIDTH),
         (true, false) => clipped(&row.call_path, PATH_WIDTH),
         (false, false) => clipped(&format!("{} < {}", row.entry, row.call_path), PATH_WIDTH),
     };
-    let file = |row: &ContextSummary| match row.file.as_deref().map_or("", file_name) {
+    let file = |row: &&ContextSummary| match row.file.as_deref().map_or("", file_name) {
         "" => "-".to_owned(),
         name => clipped(name, 32),
     };
@@ -157,8 +158,8 @@ fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
     );
     let table = in_lines(&columns, LEAST_PATH_WIDTH, layout);
     let mut lines: Vec<String> = table.iter().map(|line| layout.cut(line)).collect();
-    if summary.contexts.len() > top {
-        lines.push(format!("{} more contexts: --top shows them", summary.contexts.len() - top));
+    if wrote.len() > top {
+        lines.push(format!("{} more contexts: --top shows them", wrote.len() - top));
     }
     let note = "lifetime: what is written to the device until data of the context is dead; files: of which the context \
                 wrote the most (0: others wrote more of each, or it is long ago); hinted: of these, files that the sink \
@@ -169,7 +170,6 @@ fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use pcstream_place::summary::Standing;
     use pcstream_trace::{ContextId, Signature};
 
     use super::*;
@@ -193,16 +193,7 @@ mod tests {
             files: 12,
             files_hinted: 3,
         };
-        let summary = Summary {
-            sink: "hints".to_owned(),
-            scheme: "pcstream".to_owned(),
-            written_pages: 1 << 20,
-            pages_without_context: 0,
-            contexts: vec![context],
-            files: Vec::new(),
-            standing: Standing::default(),
-        };
-        let lines = contexts(&summary, 9, Layout { width: Some(80), ..Layout::PLAIN });
+        let lines = contexts(&[&context], 9, Layout { width: Some(80), ..Layout::PLAIN });
         assert!(lines.iter().all(|line| line.len() <= 80), "{lines:#?}");
         let text = lines.join("\n");
         assert!(text.contains("pwrite64 < Table::checkpoint < in_place::workload"), "{text}");
