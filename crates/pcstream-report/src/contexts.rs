@@ -55,7 +55,12 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
     }
     if rows.len() > shown.len() {
         let rest: u64 = rows[shown.len()..].iter().map(|r| r.writer.pages()).sum();
-        _ = writeln!(out, "{} more wrote {} (contexts --top shows them)", rows.len() - shown.len(), page_bytes(rest));
+        _ = writeln!(
+            out,
+            "{} more wrote {} (contexts --top shows them)",
+            rows.len() - shown.len(),
+            page_bytes(rest)
+        );
     }
     if rows.is_empty() {
         out = "No context wrote anything.\n".to_owned();

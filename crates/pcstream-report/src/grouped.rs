@@ -207,8 +207,11 @@ pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> Stri
     if groups.len() > limit {
         let rest: u64 = groups[limit..].iter().map(|group| group.pages).sum();
         let overlap = if by == GroupBy::Function { ", callers and callees both counted" } else { "" };
-        out +=
-            &format!("{} more wrote {}{overlap} (contexts --top shows them)\n", groups.len() - limit, page_bytes(rest));
+        out += &format!(
+            "{} more wrote {}{overlap} (contexts --top shows them)\n",
+            groups.len() - limit,
+            page_bytes(rest)
+        );
     }
     if matches!(by, GroupBy::Program | GroupBy::Thread) {
         let note = "A context counts for the program and thread of its first write, also what others write on the same \
