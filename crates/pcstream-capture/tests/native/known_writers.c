@@ -299,8 +299,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(const char *dir);
-	} ways[] = { { "folios", folios }, { "arrays", arrays }, { "requests", requests }, { "some", some }, { "cuts", cuts },
-		     { "again", again } };
+	} ways[] = { { "folios", folios }, { "arrays", arrays }, { "requests", requests },
+		     { "some", some },	   { "cuts", cuts },	 { "again", again } };
 	char *pages;
 	unsigned int i;
 
