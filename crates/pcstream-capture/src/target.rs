@@ -245,10 +245,11 @@ impl Place {
         let space = rustix::fs::statvfs(&self.directory).ok()?;
         let least = room.least.get();
         let left = least * space.f_frsize;
-        let little = least * 100 < space.f_blocks || left < REFUSED_BYTES;
+        let is_little = |free: u64| free * 100 < space.f_blocks || free * space.f_frsize < REFUSED_BYTES;
         // A small file system has little from the beginning.
-        let full = little && least * 2 < room.at_first;
-        let when = if space.f_bavail > least { "was full for some time" } else { "is full" };
+        let full = is_little(least) && least * 2 < room.at_first;
+        // A write that fails may give back some blocks that it had reserved.
+        let when = if is_little(space.f_bavail) { "is full" } else { "was full for some time" };
         full.then(|| {
             format!(
                 "the scratch file system {when} ({} KiB were left): give it more room with --size, or fill it less with --fill",
