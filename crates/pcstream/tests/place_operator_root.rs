@@ -89,8 +89,12 @@ fn terminal() {
         text(&disk.mount_point()),
         text(&bench.table)
     );
-    let mut script = Command::new("script");
-    script.args(["-q", "-e", "-f", "-c", &command]).arg(&log).env_remove("NOTIFY_SOCKET");
+    // Below `nohup` it would be asked to go on.
+    let mut script = Command::new("env");
+    script
+        .args(["--default-signal=HUP", "script", "-q", "-e", "-f", "-c", &command])
+        .arg(&log)
+        .env_remove("NOTIFY_SOCKET");
     script.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut script = script.spawn().expect("script is a part of util-linux");
     let seen = || fs::read_to_string(&log).unwrap_or_default();
