@@ -130,7 +130,8 @@ fn bind_mounts() {
     assert_named(&trace, WRITERS);
 }
 
-/// The program lies on the lower layer of an overlay, whose numbers are not those of the file beneath.
+/// The program lies on the lower layer of an overlay, whose numbers are not those of the file beneath. Its copy on the upper layer is
+/// gone with its process, so it waits until the recorder has opened it, as a program and as a mapping.
 fn overlay() {
     let (disk, programs, elsewhere) = (Disk::ext4(256), writers(), TempDir::new().expect("a directory"));
     let at = |name: &str| {
@@ -139,10 +140,11 @@ fn overlay() {
         text(&path).to_owned()
     };
     let (top, merged) = (at("top"), at("merged"));
+    let opened = r#"for i in $(seq 600); do [ $(ls -l /proc/$recorder/fd | grep -c /copy) -lt 2 ] || exit 0; sleep 0.1; done"#;
     let script = format!(
-        "exec unshare -m sh -c 'mount -t tmpfs none {top} && mkdir {top}/upper {top}/work && \
+        "recorder=$PPID exec unshare -m sh -c 'mount -t tmpfs none {top} && mkdir {top}/upper {top}/work && \
          mount -t overlay -o lowerdir={},upperdir={top}/upper,workdir={top}/work none {merged} && \
-         cp {merged}/writers {merged}/copy && {merged}/writers $PWD/file && {merged}/copy $PWD/file2'",
+         cp {merged}/writers {merged}/copy && {merged}/writers $PWD/file && {merged}/copy $PWD/file2 \"$1\"' sh '{opened}'",
         text(programs.path()),
     );
     let trace = elsewhere.path().join("t.pctrace");

@@ -8,10 +8,11 @@ use std::process::Command;
 /// How many functions of `writers` write.
 pub const WRITERS: usize = 20;
 
-/// A C program whose functions `writer_0`, `writer_1`, ... each write a page to the file in its argument.
+/// A C program whose functions `writer_0`, `writer_1`, ... each write a page to the file in its argument. A second argument is a shell
+/// command that it runs before it ends.
 pub fn writers_source() -> String {
     let mut text = String::from(
-        "#include <fcntl.h>\n#include <unistd.h>\nstatic char page[4096];\nint main(int argc, char **argv);\n",
+        "#include <fcntl.h>\n#include <stdlib.h>\n#include <unistd.h>\nstatic char page[4096];\nint main(int argc, char **argv);\n",
     );
     for n in 0..WRITERS {
         text += &format!(
@@ -21,7 +22,7 @@ pub fn writers_source() -> String {
     }
     text += "int main(int argc, char **argv) {\n  int fd = open(argv[1], O_CREAT | O_WRONLY, 0600), bad = fd < 0;\n";
     (0..WRITERS).for_each(|n| text += &format!("  bad |= writer_{n}(fd);\n"));
-    text + "  return bad | fsync(fd);\n}\n"
+    text + "  return bad | fsync(fd) | (argc > 2 && system(argv[2]));\n}\n"
 }
 
 /// A C program that writes a hundred pages, in turn by a short call path and by one of so many more frames.
