@@ -79,8 +79,11 @@ __noinline u64 capture(struct workspace *ws)
 		count(CUT_PATHS);
 	store_ranges(ws);
 	key = context_of_path(ws, mode);
-	/* Not for the path cache: the next time there may be more to see, or no guess is needed. */
-	if (end == WALK_MISS || (mode == UNWIND_CUT && end == WALK_BROKEN))
+	/*
+	 * Not for the path cache: the next time there may be more to see, or no guess is needed. A walk also breaks where a page of the
+	 * stack is being moved (compaction), or where a plugin is younger than the mapping table.
+	 */
+	if (end == WALK_MISS || end == WALK_BROKEN)
 		ws->found = 0;
 	return key;
 }

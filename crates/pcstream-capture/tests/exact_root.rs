@@ -115,6 +115,7 @@ fn main() -> ExitCode {
         common::test("exact_paths_hold_where_mappings_are_looked_up_singly", &needs, per_address_lookup),
         common::test("exact_paths_longer_than_what_is_kept_are_cut", &needs, deep_recursion),
         common::test("exact_paths_go_through_frames_of_any_size", &needs, large_frames),
+        common::test("a_path_of_an_absent_stack_is_not_kept", &needs, absent_stack),
         common::test("many_mappings_hide_no_library", &needs, many_mappings),
         common::test("stores_of_one_call_have_one_context", &needs, one_call_many_stores),
         common::test("stores_while_the_page_is_written_have_a_context", &needs, stores_beside_fsync),
@@ -320,6 +321,24 @@ int main(void) {
             writers.values().sum::<u64>()
         );
     }
+}
+
+/// The first write sees a part of its path, and the next ones all of theirs: what a part showed is not for the path cache.
+fn absent_stack() {
+    let dir = TempDir::new().expect("a directory");
+    let program = build(&dir, include_str!("native/absent_stack.c"), &["-fno-builtin"]);
+    let (recording, _) = run_known(&program, &SessionOptions::default());
+    let writers = writers(&recording, "absent");
+    let whole = |id: u32| recording.finished().contexts[id as usize - 1].unwind == Unwind::Exact;
+    let [(&first, 1), (&rest, 99)] = {
+        let mut by_pages: Vec<_> = writers.iter().map(|(id, &pages)| (id, pages)).collect();
+        by_pages.sort_by_key(|&(_, pages)| pages);
+        by_pages
+    }[..] else {
+        panic!("{writers:?}: {:?}", names(&recording, &writers))
+    };
+    assert!(!whole(first) && whole(rest), "{:?}", names(&recording, &writers));
+    assert!(functions(&recording, rest).starts_with(&["write", "put", "save", "thread"]));
 }
 
 /// More executable mappings than the BPF program's table holds, all below those of the libraries.
