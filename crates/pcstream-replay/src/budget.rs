@@ -1,8 +1,10 @@
 //! What a replay takes in memory, before it takes it; and which lanes can run at once within a limit.
 //!
-//! Bytes. The tables of a lane have an entry per page: 4 in the device's map, 1 for the page's stream if lifetimes are kept, and 4 per physical page;
-//! all lanes share 8 per page for what lives. Nothing is taken for what is never touched, in units of the system's pages
-//! (4 KiB): an estimate knows which chunks of addresses a trace writes, and takes the whole tables where it does not.
+//! Bytes. The tables of a lane have an entry per page: 4 in the device's map, 1 for the page's stream if lifetimes are
+//! kept, and 4 per physical page; all lanes share 8 per page for what lives. Lists of victims take 16 for each page of a
+//! superblock, with some policies as much for each stream. Nothing is taken for what is never touched, in units of the
+//! system's pages (4 KiB): an estimate knows which chunks of addresses a trace writes, and takes the whole tables where it
+//! does not.
 //!
 //! Weakness: GC is assumed to use all of the flash as soon as writes alone could.
 
@@ -106,10 +108,18 @@ impl Footprint {
         let tables = Tables { logical_pages, touched };
         let mut sizes = Vec::new();
         for lane in lanes {
-            let flash = flash_pages(&lane.geometry()?, touched);
+            let geometry = lane.geometry()?;
+            let flash = flash_pages(&geometry, touched);
             let streams = if lane.lifetimes { tables.bytes(1) } else { 0 };
             let scheme = lane.scheme.bytes_for(tables.pages());
-            sizes.push(LANE_BYTES + scheme + tables.bytes(4) + streams + flash.bytes());
+            sizes.push(
+                LANE_BYTES
+                    + scheme
+                    + tables.bytes(4)
+                    + streams
+                    + flash.bytes()
+                    + lane.device.list_bytes(geometry.open_superblocks()),
+            );
         }
         // Four bytes for the death of every page written, where schemes look ahead.
         let future = if lanes.iter().any(LaneSpec::looks_ahead) { 4 * host_pages } else { 0 };
@@ -120,8 +130,14 @@ impl Footprint {
     /// context of each page of flash.
     pub fn of_survey(device: &DeviceSettings, touched: Option<&Touched>) -> Result<Footprint, ReplayError> {
         let tables = Tables { logical_pages: device.address_pages(), touched };
-        let flash = flash_pages(&Geometry::new(&Surveyor::device(device))?, touched);
-        let survey = LANE_BYTES + tables.bytes(4) + flash.bytes() + 4 * flash.programmed;
+        let drive = Surveyor::device(device);
+        let geometry = Geometry::new(&drive)?;
+        let flash = flash_pages(&geometry, touched);
+        let survey = LANE_BYTES
+            + tables.bytes(4)
+            + flash.bytes()
+            + 4 * flash.programmed
+            + drive.list_bytes(geometry.open_superblocks());
         Ok(Footprint { shared: tables.shared(), lanes: vec![survey], density: tables.density() })
     }
 
@@ -201,6 +217,20 @@ mod tests {
         let survey = Footprint::of_survey(&lanes[0].device, Some(&touched)).unwrap();
         assert!(whole.total() > 20 << 30 && survey.total() < 512 << 20, "{survey:?}");
         assert_eq!(survey.density, Density::Sparse);
+    }
+
+    /// 256 MiB for each of 9 external and 9 internal streams, and as much in all.
+    #[test]
+    fn lists_of_victims_count_with_large_superblocks() {
+        let with = |victim: &str| {
+            let mut lane = lane(1 << 30);
+            lane.device.superblock_pages = 1 << 24;
+            lane.device.spare = pcstream_ssd::Spare::SpareFactor(0.5);
+            lane.device.victim = victim.parse().unwrap();
+            Footprint::new(&[lane], 1000, None).unwrap().lanes[0]
+        };
+        assert_eq!((with("pool-greedy") - with("fifo")) >> 20, 18 * 256);
+        assert_eq!((with("greedy") - with("fifo")) >> 20, 256);
     }
 
     #[test]

@@ -116,7 +116,11 @@ impl Ssd {
     ) -> Result<Ssd, GeometryError> {
         let geometry = Geometry::new(settings)?;
         let n = geometry.superblocks();
-        let mut table = Superblocks::new(n, geometry.superblock_pages())?;
+        let mut table = Superblocks::new(
+            n,
+            geometry.superblock_pages(),
+            settings.list_heads(geometry.open_superblocks()),
+        )?;
         let selector = victims(&mut table, &geometry)?;
         let physical_slots = (u64::from(n) + 1) * u64::from(geometry.superblock_pages());
         let streams = usize::from(geometry.streams());

@@ -137,12 +137,18 @@ impl<T: Zeroable> fmt::Debug for Table<T> {
 
 /// What `entries` gives, in a list that is refused where there is no memory for it.
 pub(crate) fn collected<T>(entries: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, OutOfMemory> {
+    let mut list = reserved(entries.len())?;
+    list.extend(entries);
+    Ok(list)
+}
+
+/// An empty list with room for `entries`.
+pub(crate) fn reserved<T>(entries: usize) -> Result<Vec<T>, OutOfMemory> {
     let mut list = Vec::new();
-    list.try_reserve_exact(entries.len()).map_err(|error| OutOfMemory {
-        bytes: (entries.len() as u64).saturating_mul(size_of::<T>() as u64),
+    list.try_reserve_exact(entries).map_err(|error| OutOfMemory {
+        bytes: (entries as u64).saturating_mul(size_of::<T>() as u64),
         reason: error.to_string(),
     })?;
-    list.extend(entries);
     Ok(list)
 }
 

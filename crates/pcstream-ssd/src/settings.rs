@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::background::Watermarks;
 use crate::names::UnknownName;
-use crate::victim::VictimPolicy;
+use crate::victim::{Superblocks, VictimPolicy};
 
 /// Everything that decides what a device does with a sequence of writes.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,24 @@ impl DeviceSettings {
     /// Pages that the host can address.
     pub fn address_pages(&self) -> u64 {
         self.namespace_pages.unwrap_or(0).max(self.logical_pages)
+    }
+
+    /// Bytes of the lists of its victim policy, for `frontiers` superblocks that are open at once. Most policies have a
+    /// list for each number of valid pages, which counts with large superblocks. A policy of one's own may take more.
+    pub fn list_bytes(&self, frontiers: u32) -> u64 {
+        let emptiest = if self.pools.is_empty() { 0 } else { self.emptiest_heads() };
+        Superblocks::NODE_BYTES * (self.list_heads(frontiers) + emptiest)
+    }
+
+    /// List heads in the device's table.
+    pub(crate) fn list_heads(&self, frontiers: u32) -> u64 {
+        let policies = self.pools.len().max(1) as u64;
+        policies * self.victim.heads(self.superblock_pages, frontiers)
+    }
+
+    /// List heads of what finds the emptiest superblock of all pools.
+    fn emptiest_heads(&self) -> u64 {
+        VictimPolicy::default().heads(self.superblock_pages, 1)
     }
 
     /// The same without what a victim policy of one's own replaces: `victim` and `pools`.

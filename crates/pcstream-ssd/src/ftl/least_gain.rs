@@ -60,8 +60,9 @@ pub(super) struct LeastGain {
 
 impl LeastGain {
     pub(super) fn new(pools: Pools, geometry: &Geometry) -> Result<LeastGain, OutOfMemory> {
-        let mut lists = Superblocks::new(geometry.superblocks(), geometry.superblock_pages())?;
-        let emptiest = VictimPolicy::default().make(&mut lists, 1, 0);
+        let (policy, pages) = (VictimPolicy::default(), geometry.superblock_pages());
+        let mut lists = Superblocks::new(geometry.superblocks(), pages, policy.heads(pages, 1))?;
+        let emptiest = policy.make(&mut lists, 1, 0);
         Ok(LeastGain { shortfall: Shortfall::new(geometry), pools, emptiest, lists })
     }
 }

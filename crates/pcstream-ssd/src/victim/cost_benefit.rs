@@ -21,6 +21,7 @@ pub(super) const LFS: VictimInfo = VictimInfo {
     about: "the highest (1-u) age / (1+u), u: share of valid pages (Rosenblum and Ousterhout 1992)",
     parameter: None,
     sizes_pools: false,
+    heads: |_, _| 0,
     make: |new| make(new, lfs),
 };
 
@@ -29,6 +30,7 @@ pub(super) const KAWAGUCHI: VictimInfo = VictimInfo {
     about: "the highest (1-u) age / (2u) (Kawaguchi et al., USENIX 1995; FEMU)",
     parameter: None,
     sizes_pools: false,
+    heads: |_, _| 0,
     make: |new| make(new, kawaguchi),
 };
 
@@ -37,6 +39,7 @@ pub(super) const SQRT: VictimInfo = VictimInfo {
     about: "the highest (1-u)/u sqrt(age): what SepBIT's simulator calls cost-benefit",
     parameter: None,
     sizes_pools: false,
+    heads: |_, _| 0,
     make: |new| make(new, sqrt),
 };
 
@@ -45,6 +48,7 @@ pub(super) const COST_AGE_TIMES: VictimInfo = VictimInfo {
     about: "the lowest u/(1-u) (erases+1)/age (Chiang)",
     parameter: None,
     sizes_pools: false,
+    heads: |_, _| 0,
     make: |new| make(new, cost_age_times),
 };
 

@@ -14,6 +14,7 @@ pub(super) const INFO: VictimInfo = VictimInfo {
     about: "the fewest valid pages among D random superblocks (MQSim: RGA; FEMU: D = 4)",
     parameter: Some(VictimParameter { name: "D", unit: "superblocks", default: 10, range: 1..=1000 }),
     sizes_pools: false,
+    heads: |_, _| 0,
     make: |new| Box::new(DChoices::new(new.table, new.parameter, new.seed)),
 };
 
@@ -22,6 +23,7 @@ pub(super) const RANDOM: VictimInfo = VictimInfo {
     about: "any superblock, evenly",
     parameter: None,
     sizes_pools: false,
+    heads: |_, _| 0,
     make: |new| Box::new(DChoices::new(new.table, 1, new.seed)),
 };
 

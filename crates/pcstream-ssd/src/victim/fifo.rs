@@ -9,6 +9,7 @@ pub(super) const INFO: VictimInfo = VictimInfo {
     about: "the oldest superblock",
     parameter: None,
     sizes_pools: false,
+    heads: |_, _| 1,
     make: |new| Box::new(Fifo::new(new.table)),
 };
 

@@ -17,6 +17,7 @@ pub(super) const INFO: VictimInfo = VictimInfo {
     about: "the fewest valid pages; among equals, the superblock that has had that number for longest",
     parameter: None,
     sizes_pools: false,
+    heads: |pages, _| u64::from(pages) + 1,
     make: |new| Box::new(Greedy::new(new.table)),
 };
 

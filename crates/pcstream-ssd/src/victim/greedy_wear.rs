@@ -11,6 +11,7 @@ pub(super) const INFO: VictimInfo = VictimInfo {
     about: "as greedy, but among equals the fewest erases",
     parameter: None,
     sizes_pools: false,
+    heads: |pages, _| u64::from(pages) + 1,
     make: |new| Box::new(GreedyWear::new(new.table)),
 };
 

@@ -82,6 +82,8 @@ pub struct VictimInfo {
     pub parameter: Option<VictimParameter>,
     /// Whether it sizes the pools of streams by itself: sizes given for them are refused.
     pub sizes_pools: bool,
+    /// List heads that it adds to the table, for superblocks of so many pages and for so many frontiers.
+    heads: fn(u32, u32) -> u64,
     /// Makes its state, and whatever it needs in the table.
     make: fn(New) -> Box<dyn Select + Send>,
 }

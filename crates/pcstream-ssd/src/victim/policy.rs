@@ -56,6 +56,11 @@ impl VictimPolicy {
         parameter.range.contains(&value).then_some(VictimPolicy { parameter: value, ..self })
     }
 
+    /// List heads that it adds to the table, for superblocks of `pages` pages and for `frontiers` of them.
+    pub(crate) fn heads(self, pages: u32, frontiers: u32) -> u64 {
+        (self.info.heads)(pages, frontiers)
+    }
+
     /// Makes its state, and whatever it needs in `table`. `frontiers` is how many there are.
     pub(crate) fn make(self, table: &mut Superblocks, frontiers: u32, seed: u64) -> Box<dyn Select + Send> {
         (self.info.make)(New { table, parameter: self.parameter, frontiers, seed })

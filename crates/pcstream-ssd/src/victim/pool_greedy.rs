@@ -25,6 +25,7 @@ pub(super) const INFO: VictimInfo = VictimInfo {
     about: "the fewest valid pages in the pool (a stream or an internal stream) that loses least by giving one up",
     parameter: None,
     sizes_pools: true,
+    heads: |pages, frontiers| u64::from(frontiers) * (u64::from(pages) + 1),
     make: |new| Box::new(PoolGreedy::new(new.table, new.frontiers)),
 };
 

@@ -5,7 +5,7 @@
 //! one. Behind the last superblock, a policy can have *heads*: further nodes that begin circular
 //! lists, so that linking and unlinking need no branches.
 
-use crate::memory::{OutOfMemory, collected};
+use crate::memory::{OutOfMemory, reserved};
 
 /// Set in `valid` while a superblock is free or open, that is, not a candidate.
 const NOT_CLOSED: u32 = 1 << 31;
@@ -30,10 +30,19 @@ pub struct Superblocks {
 }
 
 impl Superblocks {
-    /// All free and never erased.
-    pub(crate) fn new(superblocks: u32, pages: u32) -> Result<Self, OutOfMemory> {
-        let free = Node { valid: NOT_CLOSED, ..Node::default() };
-        let nodes = collected(std::iter::repeat_n(free, superblocks as usize + 1))?;
+    /// Bytes of a superblock, or of a list head.
+    pub(crate) const NODE_BYTES: u64 = size_of::<Node>() as u64;
+
+    /// All free and never erased, with memory for `heads` list heads.
+    pub(crate) fn new(superblocks: u32, pages: u32, heads: u64) -> Result<Self, OutOfMemory> {
+        let entries = 1 + superblocks as usize;
+        let nodes_and_heads = (entries as u64).saturating_add(heads);
+        if nodes_and_heads > u64::from(u32::MAX) {
+            let bytes = nodes_and_heads.saturating_mul(Self::NODE_BYTES);
+            return Err(OutOfMemory { bytes, reason: "more lists than can be numbered".into() });
+        }
+        let mut nodes = reserved(nodes_and_heads as usize)?;
+        nodes.resize(entries, Node { valid: NOT_CLOSED, ..Node::default() });
         Ok(Superblocks { nodes, superblocks, pages })
     }
 

@@ -17,6 +17,7 @@ pub(super) const INFO: VictimInfo = VictimInfo {
         range: 1..=100,
     }),
     sizes_pools: false,
+    heads: |_, _| 0,
     make: |new| Box::new(WindowedGreedy::new(new.table, new.parameter)),
 };
 
