@@ -30,11 +30,10 @@ impl Placer {
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let said = BufReader::new(child.stderr.take().expect("piped"));
         let mut placer = Placer { child, said, _table: table };
-        let mut line = String::new();
-        while !line.contains("placing writes to") {
-            line.clear();
-            if placer.said.read_line(&mut line)? == 0 {
-                return Err(format!("{} place ended: {}", program.display(), placer.child.wait()?).into());
+        let mut said = String::new();
+        while !said.contains("placing writes to") {
+            if placer.said.read_line(&mut said)? == 0 {
+                return Err(format!("{} place: {}: {said}", program.display(), placer.child.wait()?).into());
             }
         }
         Ok(placer)
