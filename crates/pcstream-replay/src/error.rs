@@ -9,6 +9,11 @@ pub enum ReplayError {
     /// There is nothing to run.
     #[error("no scheme was given: a replay needs at least one lane")]
     NoLanes,
+    /// The system starts no more threads.
+    #[error(
+        "no thread can be started ({0}): raise the limit of processes (ulimit -u, or pids.max of the control group)"
+    )]
+    Threads(String),
     /// The device cannot be made.
     #[error(transparent)]
     Device(#[from] pcstream_ssd::GeometryError),

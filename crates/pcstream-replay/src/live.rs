@@ -118,7 +118,9 @@ impl Online {
         let (sender, receiver) = channel();
         let queued = Arc::new(AtomicUsize::new(0));
         let counter = queued.clone();
-        let thread = std::thread::spawn(move || run(replay, &receiver, &counter));
+        let thread = std::thread::Builder::new()
+            .spawn(move || run(replay, &receiver, &counter))
+            .map_err(|error| ReplayError::Threads(error.to_string()))?;
         Ok(Online { sender: Some(sender), queued, events_max, thread, behind: false })
     }
 

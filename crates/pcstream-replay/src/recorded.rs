@@ -160,14 +160,16 @@ pub(crate) fn for_each_batch<E: Error + Send>(
 ) -> Result<Option<String>, RecordedError<E>> {
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel(READ_AHEAD);
-        scope.spawn(move || {
+        let read = move || {
             for batch in batches {
                 // The receiver is gone when `each` failed, which is reported there.
                 if sender.send(batch).is_err() {
                     return;
                 }
             }
-        });
+        };
+        let started = std::thread::Builder::new().spawn_scoped(scope, read);
+        started.map_err(|error| ReplayError::Threads(error.to_string()))?;
         let mut events = 0;
         for batch in receiver {
             match batch {

@@ -9,6 +9,8 @@
 //! Determinism: a lane depends on the events, its own specification and nothing else. Results are
 //! bit-identical alone or beside others, in any cut into batches, with any number of threads.
 
+use std::error::Error;
+
 use pcstream_placement::future::FutureTooLong;
 use pcstream_placement::{Environment, Future, Room, Scheme};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, Table};
@@ -59,6 +61,7 @@ impl Replay {
                 return Err(ReplayError::LogicalPages { first: size(device), other });
             }
         }
+        start_threads()?;
         let mut occupied = Occupied::of_thin(device).map_err(pcstream_ssd::GeometryError::from)?;
         check_prefill(prefill, device, occupied.as_mut())?;
         let lanes: Result<Vec<Lane>, ReplayError> =
@@ -81,6 +84,7 @@ impl Replay {
             gc_destination: GcDestination::Own,
             ..DeviceSettings::default()
         };
+        start_threads()?;
         let ssd = Ssd::new(&DeviceSettings { streams: spec.device.streams, ..smallest })?;
         let scheme = scheme_of(spec)?;
         let streams = stream_of_page(spec, logical_pages, Density::Sparse)?;
@@ -296,6 +300,15 @@ fn scheme_of(spec: &LaneSpec) -> Result<Box<dyn Scheme>, ReplayError> {
 fn stream_of_page(spec: &LaneSpec, pages: u64, density: Density) -> Result<Option<Table<u8>>, ReplayError> {
     let table = spec.lifetimes.then(|| Table::zeroed(pages, density)).transpose();
     Ok(table.map_err(pcstream_ssd::GeometryError::from)?)
+}
+
+/// Starts the threads on which lanes run, unless they are there already.
+fn start_threads() -> Result<(), ReplayError> {
+    let started = rayon::ThreadPoolBuilder::new().build_global();
+    match started.as_ref().map_err(Error::source) {
+        Err(Some(reason)) => Err(ReplayError::Threads(reason.to_string())),
+        Ok(()) | Err(None) => Ok(()),
+    }
 }
 
 fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<Lane, ReplayError> {

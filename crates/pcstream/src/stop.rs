@@ -87,7 +87,7 @@ impl StopSignals {
         let hang_up = (reload.is_some() || !process::ignores(SIGHUP)).then_some(SIGHUP);
         let asked = [SIGINT, SIGTERM, SIGQUIT].into_iter().chain(hang_up);
         let mut signals = Signals::new(asked).context("cannot catch signals")?;
-        std::thread::spawn(move || {
+        let catch = move || {
             for signal in signals.forever() {
                 if released.load(Ordering::Relaxed) {
                     // Only fails for signals without a default action.
@@ -102,7 +102,8 @@ impl StopSignals {
                 count.fetch_add(1, Ordering::Relaxed);
                 then();
             }
-        });
+        };
+        std::thread::Builder::new().spawn(catch).context("cannot start a thread that waits for signals")?;
         Ok(stop)
     }
 
@@ -126,7 +127,7 @@ impl StopSignals {
     /// read would keep it. Nothing but output may be lost then.
     pub fn end_without_readers(&self, shown: Arc<Shown>, ui: Ui) {
         let first = self.first.clone();
-        std::thread::spawn(move || {
+        let watch = move || {
             let mut since = None;
             while !shown.all.load(Ordering::Relaxed) {
                 std::thread::sleep(LOOK);
@@ -143,7 +144,12 @@ impl StopSignals {
                     std::process::exit(3);
                 }
             }
-        });
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(watch) {
+            ui.remark(&format!(
+                "a signal does not end this while nobody reads the output: no thread can be started ({error})"
+            ));
+        }
     }
 }
 
@@ -155,9 +161,11 @@ impl Drop for StopSignals {
 
 fn say_that_nobody_reads(ui: Ui) {
     let (sender, said) = channel();
-    std::thread::spawn(move || {
+    let say = move || {
         ui.remark("nobody reads the output: the rest of it is lost");
         sender.send(())
-    });
-    let _ = said.recv_timeout(SAYING);
+    };
+    if std::thread::Builder::new().spawn(say).is_ok() {
+        let _ = said.recv_timeout(SAYING);
+    }
 }
