@@ -51,17 +51,22 @@ __noinline u64 capture(struct workspace *ws)
 {
 	int end = WALK_NO_RULE;
 	u32 mode = UNWIND_NONE;
+	bool known;
 	u64 key;
 
 	if (!ws)
 		return 0;
 	count(FULL_CAPTURES);
 	ws->found = 0;
-	if (!load_ranges(ws))
+	known = known_ranges(ws);
+	if (!known && !read_ranges(ws))
 		return emit_context(ws, executable_of(ws, bpf_get_current_task_btf()->mm), UNWIND_NONE);
 	if (!unwind || unwind == UNWIND_EXACT) {
 		end = walk_rules(ws);
 		if (end == WALK_MISS) {
+			/* User space unwinds through the mappings that it is sent, and exec_vm does not tell whether they are those of now. */
+			if (known && !per_address() && !read_ranges(ws))
+				return emit_context(ws, executable_of(ws, bpf_get_current_task_btf()->mm), UNWIND_NONE);
 			key = ask(ws);
 			if (key) {
 				ws->found = 0;

@@ -3,7 +3,7 @@
  * The executable mappings of a process: which file, and which place in it, an address of code means.
  *
  *   known_ranges  the table as an earlier capture left it
- *   load_ranges   the same, or read from the kernel
+ *   read_ranges   the table as the kernel has it now
  *   locate        the range of a word that may be an address of code
  *   range_of      the range of an address that must be one
  *
@@ -12,7 +12,7 @@
  * A table is read once and holds until the process maps or unmaps code (exec_vm) or becomes another program (program_of). Kernels
  * before 6.7 cannot iterate mappings, and a table may be full. Then it is incomplete: an address that lies in no known range is
  * looked up alone. So is one that must be code, for exec_vm does not tell all: code that can be written does not count, nor does code
- * that replaced as many pages of other code.
+ * that replaced as many pages of other code. Before a stack is sent to user space, the table is read again.
  *
  * Known weakness: code that replaces as many pages of other code, between two captures, is taken for that where both lay.
  */
@@ -162,8 +162,8 @@ __noinline int known_ranges(struct workspace *ws)
 	       known->exec_vm == mm->exec_vm;
 }
 
-/* Fills ws->ranges with the executable mappings of the current process. Returns 0 if they could not be read. */
-__noinline int load_ranges(struct workspace *ws)
+/* Fills ws->ranges with the executable mappings of the current process, from the kernel. Returns 0 if they could not be read. */
+__noinline int read_ranges(struct workspace *ws)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct mm_struct *mm = task->mm;
@@ -172,8 +172,6 @@ __noinline int load_ranges(struct workspace *ws)
 
 	if (!ws || !mm)
 		return 0;
-	if (known_ranges(ws))
-		return 1;
 	r = &ws->ranges;
 	r->incomplete = per_address();
 	r->lowest = r->incomplete ? LOWEST_ADDRESS : ~0UL;

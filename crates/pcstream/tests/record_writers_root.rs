@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         trial("record_ext4_keeps_the_writer_of_a_page_that_fsync_puts_off", &ext4, small_groups, "again"),
         common::test("record_tells_plugins_of_siblings_apart", &ext4, || plugins("siblings")),
         common::test("record_tells_plugins_of_one_process_apart", &ext4, || plugins("in_turn")),
+        common::test("record_tells_plugins_apart_before_it_answers", &ext4, || plugins("unanswered")),
         common::test("record_tells_programs_of_one_task_apart", &ext4, programs_in_turn),
         common::test("record_credits_nobody_with_writes_of_a_loop_device", &ext4, loop_device),
     ])

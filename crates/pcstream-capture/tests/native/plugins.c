@@ -1,13 +1,15 @@
 /*
  * Plugins that have as many pages of code as each other, where one process or address space follows another.
- * Usage: plugins siblings|in_turn DIRECTORY PLUGIN PLUGIN
+ * Usage: plugins siblings|in_turn|unanswered DIRECTORY PLUGIN PLUGIN
  *   siblings  children of one process load the plugins in turn; the memory of one is the next one's
  *   in_turn   one process loads the first, unloads it, and loads the second elsewhere
+ *   unanswered  the same, while its parent is stopped
  * Prints each plugin's function and the pages that it wrote. With -DPLUGIN=NAME the source is a plugin whose function has that name.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,12 +75,18 @@ int main(int argc, char **argv)
 		printf("put_alpha %d\nput_beta %d\n", 3 * pages[0], 3 * pages[1]);
 		return 0;
 	}
+	int unanswered = !strcmp(argv[1], "unanswered");
+
+	if (unanswered)
+		kill(getppid(), SIGSTOP);
 	void *first = run(argv[3], argv[2], 0, pages[0]);
 	char *place = (char *)((unsigned long)dlsym(first, "run_plugin") & ~4095UL);
 
 	dlclose(first);
 	mmap(place, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	run(argv[4], argv[2], 1, pages[1]);
+	if (unanswered)
+		kill(getppid(), SIGCONT);
 	printf("put_alpha %d\nput_beta %d\n", pages[0], pages[1]);
 	return 0;
 }
