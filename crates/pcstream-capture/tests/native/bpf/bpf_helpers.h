@@ -14,8 +14,7 @@
 #define __ksym
 #define __weak __attribute__((weak))
 #define offsetof(type, member) __builtin_offsetof(type, member)
-/* Mappings are looked up one by one: there is no kernel that could list them. */
-#define bpf_ksym_exists(symbol) 0
+#define bpf_ksym_exists(symbol) 1
 
 void *native_lookup(void *map, const void *key);
 long native_update(void *map, const void *key, const void *value);
