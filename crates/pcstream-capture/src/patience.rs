@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// From the wish to stop until what is not done is abandoned.
@@ -105,15 +106,19 @@ impl<'a> Interrupts<'a> {
 }
 
 /// The result of `work`, done in a thread of its own, which is never abandoned: an unmount that nobody waits for would leave a
-/// device behind. `meanwhile` is called many times a second.
+/// device behind. `meanwhile` is called many times a second, unless there is no room for a thread.
 pub fn wait_for_all_of<T: Send>(work: impl FnOnce() -> T + Send, mut meanwhile: impl FnMut()) -> T {
+    let work = Mutex::new(Some(work));
+    let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take().map(|work| work());
+    let here = || take().expect("only one thread takes the work");
     std::thread::scope(|scope| {
         let (done, result) = channel();
-        let thread = scope.spawn(move || {
-            let result = work();
+        let started = std::thread::Builder::new().spawn_scoped(scope, move || {
+            let result = here();
             let _ = done.send(());
             result
         });
+        let Ok(thread) = started else { return here() };
         while matches!(result.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
             meanwhile();
         }

@@ -16,8 +16,8 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fuser::{
@@ -70,6 +70,7 @@ impl MountedDevice {
         config.n_threads = Some(THREADS);
         config.clone_fd = true;
         let server = Server { device: Arc::clone(&device), size };
+        has_room_for_threads()?;
         let session = fuser::spawn_mount(server, run.mount_point(), &config)?;
         Ok(MountedDevice { device, session: Some(session), run })
     }
@@ -100,6 +101,21 @@ impl MountedDevice {
         // It ends because nothing is mounted any more.
         self.session.take().map_or(Ok(()), BackgroundSession::join)
     }
+}
+
+/// Whether the service can start its threads, and the one that starts these. It starts them when the file is there already:
+/// without them whoever opens the file would wait for ever.
+fn has_room_for_threads() -> io::Result<()> {
+    // Each waits until the last has started.
+    let all = RwLock::new(());
+    std::thread::scope(|scope| {
+        let started = all.write();
+        for _ in 0..=THREADS {
+            std::thread::Builder::new().spawn_scoped(scope, || drop(all.read()))?;
+        }
+        drop(started);
+        Ok(())
+    })
 }
 
 impl Drop for MountedDevice {

@@ -7,6 +7,7 @@
 //! capture bounds them.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -69,8 +70,12 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts it. The table is saved each `interval`; `spectator` looks on.
-    pub fn start(placer: Placer, interval: Duration, spectator: Option<Box<dyn Spectator>>) -> Worker {
+    /// Starts it. The table is saved each `interval`; `spectator` looks on. Errors: there is no room for a thread.
+    pub fn start(
+        placer: Placer,
+        interval: Duration,
+        spectator: Option<Box<dyn Spectator>>,
+    ) -> io::Result<Worker> {
         Worker::with_queue(placer, interval, spectator, QUEUED_EVENTS_MAX)
     }
 
@@ -79,7 +84,7 @@ impl Worker {
         interval: Duration,
         spectator: Option<Box<dyn Spectator>>,
         room: usize,
-    ) -> Worker {
+    ) -> io::Result<Worker> {
         let (sender, receiver) = channel();
         let (say, notes) = channel();
         let queued = Arc::new(AtomicUsize::new(0));
@@ -95,8 +100,8 @@ impl Worker {
             say,
             spectator: spectator.map(|spectator| Seat { spectator, looked: Instant::now() }),
         };
-        let thread = std::thread::spawn(move || thread.run(&receiver, interval));
-        Worker { sender: Some(sender), notes, queued, reloads, room, lost, until, thread: Some(thread) }
+        let thread = std::thread::Builder::new().spawn(move || thread.run(&receiver, interval))?;
+        Ok(Worker { sender: Some(sender), notes, queued, reloads, room, lost, until, thread: Some(thread) })
     }
 
     /// The next events, and keys of contexts. Never waits.
@@ -277,7 +282,8 @@ mod tests {
 
     #[test]
     fn events_that_find_no_room_are_counted_and_their_contexts_stay() {
-        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 1);
+        let mut worker =
+            Worker::with_queue(placer(None), Duration::from_secs(3600), None, 1).expect("a thread");
         worker.feed(batch(2, 1, vec![write(1, 1, 0, 1), write(2, 1, 1, 1)]), Vec::new());
         worker.feed(batch(0, 0, vec![write(2, 1, 0, 1)]), Vec::new());
         let (summary, _) = worker.finish();
@@ -287,7 +293,8 @@ mod tests {
 
     #[test]
     fn files_that_find_no_room_are_counted_by_their_names() {
-        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 100);
+        let mut worker =
+            Worker::with_queue(placer(None), Duration::from_secs(3600), None, 100).expect("a thread");
         let named = |path: &str| {
             let mut batch = batch(1, 1, vec![write(1, 1, 0, 1)]);
             batch.files[0].path = path.to_owned();
@@ -297,7 +304,8 @@ mod tests {
         worker.first_writers(vec![(FileId(1), ContextId(1)); 101]);
         let (summary, _) = worker.finish();
         assert_eq!((summary.standing.losses[NOT_ENTERED], summary.standing.losses[NOT_LEARNED]), (102, 0));
-        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 100);
+        let mut worker =
+            Worker::with_queue(placer(None), Duration::from_secs(3600), None, 100).expect("a thread");
         worker.feed(named("/f"), Vec::new());
         worker.first_writers(vec![(FileId(1), ContextId(1)); 90]);
         let queued = worker.queued.clone();
@@ -307,7 +315,8 @@ mod tests {
 
     #[test]
     fn what_waits_too_long_after_a_stop_is_counted() {
-        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 10);
+        let mut worker =
+            Worker::with_queue(placer(None), Duration::from_secs(3600), None, 10).expect("a thread");
         worker.hurry(Duration::ZERO);
         worker.feed(batch(2, 1, vec![write(1, 1, 0, 1), write(2, 1, 1, 1)]), Vec::new());
         worker.hurry(Duration::from_secs(3600));
@@ -320,7 +329,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("t.table");
         let table = TableFile::new(&path, &locks(), "pcstream", KeySource::Context).expect("it can be made");
-        let mut worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 10);
+        let mut worker =
+            Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 10).expect("a thread");
         worker.feed(batch(1, 1, vec![write(1, 1, 0, 1)]), Vec::new());
         let began = Instant::now();
         while !path.exists() {
@@ -353,7 +363,8 @@ mod tests {
     fn a_spectator_sees_what_the_summary_says() {
         let (sender, seen) = channel();
         let hour = Duration::from_secs(3600);
-        let mut worker = Worker::with_queue(placer(None), hour, Some(Box::new(Seen(sender))), 100);
+        let mut worker =
+            Worker::with_queue(placer(None), hour, Some(Box::new(Seen(sender))), 100).expect("a thread");
         worker.feed(batch(2, 2, Vec::new()), Vec::new());
         for round in 0..50 {
             let events = vec![write(1, 1, 0, 1), write(2, 2, 10 + round % 20, 1)];

@@ -84,7 +84,9 @@ impl Server {
         let address = listener.local_addr().map_err(error)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = std::thread::spawn(move || accept(&listener, &stopped, &source, &refused, patience));
+        let thread = std::thread::Builder::new();
+        let thread =
+            thread.spawn(move || accept(&listener, &stopped, &source, &refused, patience)).map_err(error)?;
         Ok(Server { address, stop, thread: Some(thread) })
     }
 

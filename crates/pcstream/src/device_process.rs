@@ -82,11 +82,11 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Begins to say it, as remarks.
+    /// Begins to say it, as remarks. Without room for a thread nothing is said.
     pub fn say(process: &Arc<DeviceProcess>, ui: Ui) -> Standing {
         let (until, ended) = mpsc::channel();
         let process = Arc::downgrade(process);
-        thread::spawn(move || {
+        let say = move || {
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 // A device that is gone is reported by who asks it at the end. One without pages was not begun.
                 let Some(process) = process.upgrade() else { break };
@@ -95,7 +95,8 @@ impl Standing {
                     ui.remark(&standing(&status));
                 }
             }
-        });
+        };
+        let _ = thread::Builder::new().spawn(say);
         Standing { _until: until }
     }
 }

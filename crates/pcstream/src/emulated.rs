@@ -248,7 +248,9 @@ impl Live<'_> {
             // Dropped however the run ends.
             let (_running, over) = channel();
             let hurried = &process;
-            scope.spawn(move || hurry_when_asked(hurried, stop, over));
+            let watch = std::thread::Builder::new()
+                .spawn_scoped(scope, move || hurry_when_asked(hurried, stop, over));
+            watch.context("cannot start a thread that watches for signals")?;
             let _standing = Standing::say(&process, self.ui);
             recorded(args, simulation, place, on, stop, self.ui)
         });

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished};
 use pcstream_capture::session::PlacedBy;
 use pcstream_fs::extents::DeviceNumber;
@@ -71,7 +71,8 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         choice: &choice,
         offer: options.session.answering.then(|| instance.answers()),
         answers: None,
-        worker: Worker::start(placer, args.save_every, spectator),
+        worker: Worker::start(placer, args.save_every, spectator)
+            .context("cannot start a thread that learns")?,
         notifier: Notifier::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
         stops: &signals.count,
         reload: &reload,

@@ -4,6 +4,8 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/group.rs"]
+mod group;
 #[path = "common/program.rs"]
 mod program;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
@@ -14,12 +16,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{wait_for, wait_for_child};
 use disk::{Disk, text};
+use group::Group;
 use pcstream_trace::{Context, Op, TraceReader};
 use program::{Writer, said};
 use tempfile::TempDir;
@@ -66,41 +69,6 @@ fn cgroups() -> Option<String> {
     match Group::make("need") {
         Some(_) => None,
         None => Some("cgroups of version 2 (mount -t cgroup2 none DIR)".into()),
-    }
-}
-
-/// A cgroup of this test's own, removed when dropped.
-struct Group(PathBuf);
-
-impl Group {
-    fn make(name: &str) -> Option<Group> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
-        Group::below(
-            Path::new(line.split(' ').nth(4)?),
-            &format!("pcstream-test-{}-{name}", std::process::id()),
-        )
-    }
-
-    fn below(parent: &Path, name: &str) -> Option<Group> {
-        let path = parent.join(name);
-        fs::create_dir(&path).ok()?;
-        Some(Group(path))
-    }
-
-    fn enter(&self, child: &Writer) {
-        fs::write(self.0.join("cgroup.procs"), child.0.id().to_string()).expect("it can be moved");
-    }
-
-    fn remove(&self) {
-        // It is in use until its last process is reaped.
-        wait_for("an empty cgroup", || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -318,14 +286,14 @@ fn processes() {
 fn cgroup() {
     let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let group = Group::make("followed").expect("it was made before");
-    let below = Group::below(&group.0, "below").expect("a cgroup");
+    let below = Group::below(group.path(), "below").expect("a cgroup");
     let (followed, _other) = (Writer::start(&disk, "followed"), Writer::start(&disk, "other"));
-    below.enter(&followed);
+    below.enter(followed.0.id());
     let trace = traces.path().join("t.pctrace");
-    record_until_both_wrote(&disk, &trace, &["--cgroup", text(&group.0)]);
+    record_until_both_wrote(&disk, &trace, &["--cgroup", text(group.path())]);
     assert_apart(&trace, "/followed", "/other");
     // As systemd and /proc/PID/cgroup tell it.
-    let name = group.0.file_name().and_then(|name| name.to_str()).expect("a plain name");
+    let name = group.path().file_name().and_then(|name| name.to_str()).expect("a plain name");
     let trace = traces.path().join("by-name.pctrace");
     record_until_both_wrote(&disk, &trace, &["--cgroup", &format!("/{name}")]);
     assert_apart(&trace, "/followed", "/other");
@@ -440,9 +408,9 @@ fn end_of_cgroup() {
     let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let group = Group::make("ending").expect("it was made before");
     let writer = Writer::start(&disk, "file");
-    group.enter(&writer);
+    group.enter(writer.0.id());
     let trace = traces.path().join("t.pctrace");
-    let recorder = record(&disk, &trace, &["--cgroup", text(&group.0)]).spawn().expect("it starts");
+    let recorder = record(&disk, &trace, &["--cgroup", text(group.path())]).spawn().expect("it starts");
     wait_for_child("the recorder", &recorder, || follows(&trace));
     drop(writer);
     group.remove();

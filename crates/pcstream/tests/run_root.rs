@@ -40,7 +40,6 @@ fn main() -> ExitCode {
         common::test("record_refuses_wrong_write_buffers", &needs, wrong_write_buffers),
         common::test("run_needs_capabilities", &needs, no_capability),
         common::test("run_needs_root", &needs, no_root),
-        common::test("run_simulates_only_if_threads_can_be_started", &needs, no_threads),
         common::test("demo_with_the_binary_alone", &needs, demo),
         common::test("run_needs_kernel_types", &needs, no_btf),
         common::test("run_refuses_an_image_in_use", &with_loop, image_in_use),
@@ -324,33 +323,6 @@ fn no_capability() {
     let mut run = Command::new("setpriv");
     run.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]).arg(env!("CARGO_BIN_EXE_pcstream"));
     expect(run.args(["run", "--", "true"]), 1, &["CAP_SYS_ADMIN", "sudo"]);
-}
-
-/// As a user who has no process but this, and may have no thread more.
-fn no_threads() {
-    let dir = TempDir::new().expect("a directory");
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(dir.path(), open).expect("the directory can be opened to all");
-    let copy = dir.path().join("pcstream");
-    std::fs::copy(env!("CARGO_BIN_EXE_pcstream"), &copy).expect("the program can be copied");
-    let user = format!("--reuid={}", 100_000_000 + std::process::id());
-    let as_user = |limit: &str, arguments: &[&str]| {
-        let mut command = Command::new("prlimit");
-        command.args([limit, "setpriv", &user, "--clear-groups", "--bounding-set=-all"]);
-        command.arg(&copy).args(arguments).current_dir(dir.path()).env("HOME", "/nonexistent");
-        command
-    };
-    let made = output(&mut as_user(
-        "--nproc=1000",
-        &["generate", "uniform", "--pages", "10k", "--writes", "10k", "-o", "t"],
-    ));
-    assert!(made.status.success(), "{}", text(&made.stderr));
-    expect(&mut as_user("--nproc=1", &["simulate", "t"]), 1, &["no thread can be started", "ulimit -u"]);
-    // Whichever it is that cannot be started.
-    for limit in 2..8 {
-        let out = output(&mut as_user(&format!("--nproc={limit}"), &["simulate", "t"]));
-        assert!(matches!(out.status.code(), Some(0 | 1)), "{limit}: {}", text(&out.stderr));
-    }
 }
 
 /// As a user without any rights. Where the program was built may be closed to them, so they get a copy.

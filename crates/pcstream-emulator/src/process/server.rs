@@ -28,7 +28,7 @@ pub fn serve(input: impl BufRead + Send + 'static, mut output: impl Write) -> io
     let directory = Arc::new(OnceLock::new());
     // What the kernel allocates for this thread, and for those that it starts, must not wait for writes to the device.
     let mut server = Server { no_flusher: configure_io_flusher_behavior(true).is_err(), ..Server::default() };
-    for line in read_ahead(input, directory.clone()) {
+    for line in read_ahead(input, directory.clone())? {
         let request: Request = serde_json::from_str(&line?)?;
         if let Some(answer) = server.answer(request) {
             write_line(&mut output, &answer)?;
@@ -51,9 +51,9 @@ pub fn serve(input: impl BufRead + Send + 'static, mut output: impl Write) -> io
 fn read_ahead(
     input: impl BufRead + Send + 'static,
     directory: Arc<OnceLock<PathBuf>>,
-) -> Receiver<io::Result<String>> {
+) -> io::Result<Receiver<io::Result<String>>> {
     let (sender, lines) = sync_channel(READ_AHEAD);
-    std::thread::spawn(move || {
+    std::thread::Builder::new().spawn(move || {
         for line in input.lines() {
             if sender.send(line).is_err() {
                 return;
@@ -64,8 +64,8 @@ fn read_ahead(
         // What cannot be removed now, `clean_stale` finds.
         let _ = directory.get().map(|directory| run_dir::remove(directory));
         std::process::exit(1);
-    });
-    lines
+    })?;
+    Ok(lines)
 }
 
 /// The run directory of the device's file.

@@ -5,8 +5,10 @@
 //! for each device.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::attach::Running;
@@ -41,15 +43,21 @@ pub fn record(args: &RecordArgs, subject: &Subject, stop: &StopSignals, ui: Ui) 
     let results: Vec<_> = std::thread::scope(|scope| {
         let one = |(index, device)| {
             let member = Member::new(&together, index);
-            scope.spawn(move || {
-                let mut leaving = member.leaving();
+            // Here, so that the others learn of it if there is no room for a thread.
+            let leaving = member.leaving();
+            std::thread::Builder::new().spawn_scoped(scope, move || {
+                let mut leaving = leaving;
                 let status = one(device, args.force, subject, member, stop, ui);
                 leaving.failed = status.is_err();
                 status
             })
         };
         let threads: Vec<_> = devices.iter().enumerate().map(one).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a capture does not panic")).collect()
+        let join = |thread: io::Result<ScopedJoinHandle<_>>| {
+            let thread = thread.context("cannot start a thread for a device")?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
     });
     together_as(results, &together, ui)
 }

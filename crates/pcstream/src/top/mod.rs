@@ -90,9 +90,9 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     if !args.dir_only {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
     }
-    let (shown, (finished, losses, unsaid)) = std::thread::scope(|scope| {
+    let (shown, (finished, losses, unsaid)) = std::thread::scope(|scope| -> anyhow::Result<_> {
         let _end = StopOnDrop(&stop.count);
-        let capture = scope.spawn(|| {
+        let capture = std::thread::Builder::new().spawn_scoped(scope, || {
             let result = capture::capture(&options, &*stop.count, &mut watcher);
             result.iter().for_each(|finished| watcher.end(finished));
             let (losses, unsaid) = (watcher.lost(), std::mem::take(&mut watcher.unsaid));
@@ -101,6 +101,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
             stop.end_without_readers(output.clone(), ui);
             (result, losses, unsaid)
         });
+        let capture = capture.context("cannot start a thread that captures")?;
         let end = || {
             stop.count.fetch_add(1, Ordering::Relaxed);
         };
@@ -108,8 +109,8 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         output.all();
         end();
         let finished = capture.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (shown, finished)
-    });
+        Ok((shown, finished))
+    })?;
     let signal = stop.first();
     drop(stop);
     drop(server);
