@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use common::{wait_for, wait_for_child};
 use disk::{Disk, succeed, text};
 use placer::{Bench, ext4, fill, result, said};
+use tempfile::TempDir;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
@@ -141,6 +142,7 @@ fn link() {
     let (disk, other) = (ext4(), ext4());
     let mut bench = Bench::new(&disk);
     let target = bench.path("tables/real.table");
+    fs::create_dir(bench.path("tables")).expect("a directory");
     symlink("tables/real.table", &bench.table).expect("linked");
     let first = bench.start(&["--sink", "none"]);
     // Another name of the same table.
@@ -167,14 +169,20 @@ fn link() {
     assert!(!said(&output).contains("is new"), "{}", said(&output));
 }
 
-/// The directory of a mistyped path is not made.
+/// The directory of a mistyped path is not made, nor that where a link leads.
 fn nowhere() {
     let disk = ext4();
-    let mut mistyped = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-    mistyped.args(["place", "--sink", "none", "--table", "/nonexistent/x/t.table", "--on"]);
-    let output = mistyped.arg(disk.mount_point()).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("there is no directory /nonexistent/x"), "{}", said(&output));
+    let dir = TempDir::new().expect("a directory");
+    let (missing, link) = (dir.path().join("x"), dir.path().join("link"));
+    symlink(missing.join("t.table"), &link).expect("a link");
+    for table in [missing.join("t.table"), link] {
+        let mut mistyped = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        mistyped.args(["place", "--sink", "none", "--table"]).arg(&table).arg("--on");
+        let output = mistyped.arg(disk.mount_point()).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        let expected = format!("there is no directory {}", missing.display());
+        assert!(said(&output).contains(&expected) && !missing.exists(), "{}", said(&output));
+    }
 }
 
 /// Root's file would be written where the other user wants it.

@@ -1,6 +1,6 @@
 //! From flags to what places: the capture's options, the scheme, its table and the sink.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, CaptureOptions, Target};
@@ -109,10 +109,10 @@ pub(super) fn placer(
     let learner = learner.with_hints(HintClasses::of(place.device.file_system));
     let name = scheme.scheme();
     let table = args.table.as_deref().or(default.as_deref());
-    args.table.as_deref().map_or(Ok(()), has_directory)?;
     let learns = |params: &mut PcStreamParams| (params.key, AttributeTable::room(params.table_bytes));
     let (key, room) = scheme.params_mut().map_or((KeySource::default(), usize::MAX), learns);
-    let table = table.map(|path| table_file(path, instance.directory(), name, key, ui)).transpose()?;
+    let table = table.map(|path| real_table(path, args.table.is_some())).transpose()?;
+    let table = table.map(|real| table_file(&real, instance.directory(), name, key, ui)).transpose()?;
     let table = table.map(|table| table.with_room(room));
     let (directory, device) = (place.mount_point.clone(), place.device.clone());
     let given = instance.given().to_owned();
@@ -129,22 +129,25 @@ pub(super) fn placer(
     Placer::new(name, learner, sink, table).map_err(unusable)
 }
 
-/// Whether the directory of a table that was named is there. That of the default is made; a mistyped one is not.
-fn has_directory(table: &Path) -> Result<(), Failure> {
-    let directory = whole_file::parent(table);
-    if directory.is_dir() {
-        return Ok(());
+/// Where symbolic links from `table` lead: it is replaced as a whole, which the links outlive. The directory of a table that
+/// was named must be there. That of the default is made; a mistyped one is not.
+fn real_table(table: &Path, named: bool) -> Result<PathBuf, Failure> {
+    let given = table.display();
+    let real = whole_file::resolve(table)
+        .with_context(|| format!("--table {given}"))
+        .map_err(Failure::wrong_arguments)?;
+    let directory = whole_file::parent(&real);
+    if named && !directory.is_dir() {
+        return Err(Failure::wrong_arguments(anyhow!(
+            "--table {given}: there is no directory {}",
+            directory.display()
+        )));
     }
-    let (table, directory) = (table.display(), directory.display());
-    Err(Failure::wrong_arguments(anyhow!("--table {table}: there is no directory {directory}")))
+    Ok(real)
 }
 
-/// The table at `path`, or where symbolic links from there lead: it is replaced as a whole, which the links outlive.
-fn table_file(path: &Path, locks: &Path, scheme: &str, key: KeySource, ui: Ui) -> Result<TableFile, Failure> {
-    let real = whole_file::resolve(path)
-        .with_context(|| format!("--table {}", path.display()))
-        .map_err(Failure::wrong_arguments)?;
-    let table = TableFile::new(&real, locks, scheme, key).map_err(Failure::failed)?;
+fn table_file(real: &Path, locks: &Path, scheme: &str, key: KeySource, ui: Ui) -> Result<TableFile, Failure> {
+    let table = TableFile::new(real, locks, scheme, key).map_err(Failure::failed)?;
     if !table.is_there() {
         ui.remark(&format!("the table {} is new", real.display()));
     }
