@@ -30,7 +30,7 @@ impl Programs {
         Programs { costs: self.costs.iter().map(since).collect(), verified: self.verified.clone() }
     }
 
-    /// Nanoseconds of a page made dirty, which two programs see.
+    /// Nanoseconds of a page made dirty, in the two programs that run then. That of each write is not among them.
     pub fn ns_per_page(&self) -> f64 {
         let ((pages, ns), (_, more)) = (self.of("on_dirty_folio"), self.of("on_mark_dirty"));
         mean_of_runs(pages, ns + more)
