@@ -10,7 +10,7 @@ test clippy lint-rest: export PCSTREAM_WERROR = 1
 CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 # Shell scripts by their first line.
-SCRIPTS = $(shell git grep -lE '^\#(!/bin/(ba)?sh| shellcheck shell=)' -- scripts .ci jvm packaging)
+SCRIPTS = $(shell git grep -lE '^\#(!/bin/(ba)?sh| shellcheck shell=)' -- ':!*.md')
 # C that clang-format lays out: all but one file of tables of comments, which would lose their columns.
 C_FILES = $(shell git ls-files '*.c' '*.h' ':!crates/pcstream-capture/bpf/wire.h')
 
