@@ -65,8 +65,8 @@ pub fn examine() -> Vec<Check> {
             rustix::process::geteuid().is_root(),
         ),
         io_accounting(),
-        program(),
     ];
+    checks.extend(program());
     checks.extend([scratch_devices(), file_system(FsKind::Ext4), file_system(FsKind::Xfs)]);
     // Few kernels have it.
     checks.extend(is_listed(FsKind::F2fs.name()).then(|| file_system(FsKind::F2fs)));
@@ -202,19 +202,37 @@ fn io_accounting() -> Check {
     )
 }
 
-fn program() -> Check {
+/// The program, and if it loads, what the kernel lets it see beside tracepoints.
+fn program() -> Vec<Check> {
     let mut memory = SessionMemory::uninit();
     match Session::open(&SessionOptions { ring_bytes: 1 << 20, ..Default::default() }, &mut memory) {
-        Ok(session) => match session.runtime_unavailable() {
-            None => Check::good(PROGRAM, "loads and attaches"),
-            Some(why) => Check::bad(
-                PROGRAM,
-                Verdict::Limited,
-                format!("loads and attaches; {why}"),
-                "call paths of the Java agent cannot be captured: use a kernel newer than 6.12",
-            ),
-        },
-        Err(error) => Check::bad(PROGRAM, Verdict::Missing, error.to_string(), "see the checks above"),
+        Ok(session) => {
+            let loaded = match session.runtime_unavailable() {
+                None => Check::good(PROGRAM, "loads and attaches"),
+                Some(why) => Check::bad(
+                    PROGRAM,
+                    Verdict::Limited,
+                    format!("loads and attaches; {why}"),
+                    "call paths of the Java agent cannot be captured: use a kernel newer than 6.12",
+                ),
+            };
+            vec![loaded, functions(session.hints_unavailable())]
+        }
+        Err(error) => vec![Check::bad(PROGRAM, Verdict::Missing, error.to_string(), "see the checks above")],
+    }
+}
+
+fn functions(unavailable: Option<&str>) -> Check {
+    const NAME: &str = "kernel functions";
+    match unavailable {
+        None => Check::good(NAME, "can be watched"),
+        Some(why) => Check::bad(
+            NAME,
+            Verdict::Limited,
+            why,
+            "dirty pages that the kernel moves in memory lose their context, and write hints that it refuses are \
+             not counted: use a kernel with the function tracer, as Debian's are",
+        ),
     }
 }
 

@@ -13,6 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::process::ExitCode;
 
+use pcstream_capture::doctor::Verdict;
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Life;
@@ -38,7 +39,18 @@ fn main() -> ExitCode {
     }
     let needs = [common::ext4, common::zram, bpf, kernel_that_shows_refused_hints];
     tests.push(common::test("refused_write_hints_are_counted", &needs, refused));
+    tests.push(common::test("doctor_says_whether_refused_hints_are_seen", &[bpf], doctor));
     common::run(tests)
+}
+
+/// Where they are not seen, a count of 0 says nothing.
+fn doctor() {
+    let checks = pcstream_capture::doctor::examine();
+    let check = checks.iter().find(|check| check.name == "kernel functions").expect("it looks at them");
+    match kernel_that_shows_refused_hints() {
+        None => assert_eq!(check.verdict, Verdict::Good),
+        Some(_) => assert!(check.verdict == Verdict::Limited && check.found.contains("do_fcntl"), "{check:?}"),
+    }
 }
 
 /// Some kernels do not let their functions be watched.
