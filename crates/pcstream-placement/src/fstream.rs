@@ -9,11 +9,13 @@
 //!
 //! Known weakness: data of applications stays in S0 unless a name or extension is given.
 
+use std::fmt::Display;
+
 use globset::{GlobBuilder, GlobMatcher};
 use pcstream_trace::paths::{extension, file_name};
 use pcstream_trace::{ById, Event, FileId, Kind, Tables};
 
-use crate::error::SchemeError;
+use crate::error::{SchemeError, check};
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
@@ -73,11 +75,19 @@ impl Parameters for FStreamParams {
     }
 }
 
+/// A name or an extension that was asked for.
+struct Asked {
+    text: String,
+    /// Whether a file that was written has it.
+    found: bool,
+}
+
 /// The FStream scheme.
 pub struct FStream {
+    scheme: &'static str,
     kinds: [Stream; Kind::ALL.len()],
-    names: Vec<(GlobMatcher, Stream)>,
-    extensions: Vec<String>,
+    names: Vec<(Asked, GlobMatcher, Stream)>,
+    extensions: Vec<Asked>,
     extension_stream: Stream,
     /// Stream of each file's data, by file id; `None` until its first write.
     files: ById<Option<Stream>>,
@@ -107,20 +117,28 @@ impl FStream {
         for (_, kind) in switches.into_iter().filter(|(on, _)| *on) {
             kinds[kind as usize] = next();
         }
+        let asked = |text: String| Asked { text, found: false };
         let mut names = Vec::new();
-        for name in &params.names {
-            let glob = GlobBuilder::new(name).literal_separator(true).build();
-            let glob = glob.map_err(|e| SchemeError::Parameter {
+        for name in params.names {
+            let wrong = |why: &dyn Display| SchemeError::Parameter {
                 scheme,
                 parameter: "names",
-                found: format!("'{name}' ({})", e.kind()),
+                found: format!("'{name}' ({why})"),
                 expected: "a file-name glob such as CommitLog-*",
-            })?;
-            names.push((glob.compile_matcher(), next()));
+            };
+            if name.contains('/') {
+                return Err(wrong(&"a path"));
+            }
+            let glob = GlobBuilder::new(&name).build().map_err(|e| wrong(e.kind()))?;
+            names.push((asked(name), glob.compile_matcher(), next()));
         }
         let extension_stream = if params.extensions.is_empty() { Stream::DEFAULT } else { next() };
-        let extensions = params.extensions;
-        Ok(FStream { kinds, names, extensions, extension_stream, files: ById::default(), options })
+        for extension in &params.extensions {
+            let (found, expected) = (format!("'{extension}'"), "what follows the last dot, such as db");
+            check(!extension.contains(['.', '/']), scheme, "extensions", found, expected)?;
+        }
+        let extensions = params.extensions.into_iter().map(asked).collect();
+        Ok(FStream { scheme, kinds, names, extensions, extension_stream, files: ById::default(), options })
     }
 
     fn stream_of_file(&mut self, id: FileId, tables: &Tables) -> Stream {
@@ -132,11 +150,18 @@ impl FStream {
         }
         let Some(file) = tables.file(id) else { return Stream::DEFAULT };
         let name = file_name(&file.path);
-        let named = self.names.iter().find(|(glob, _)| glob.is_match(name)).map(|&(_, s)| s);
-        let stream = named.unwrap_or_else(|| match extension(&file.path) {
-            Some(e) if self.extensions.iter().any(|x| x == e) => self.extension_stream,
-            _ => Stream::DEFAULT,
-        });
+        let named = self.names.iter_mut().find(|(_, glob, _)| glob.is_match(name));
+        let stream = if let Some((asked, _, stream)) = named {
+            asked.found = true;
+            *stream
+        } else {
+            let extension = extension(&file.path);
+            let asked = self.extensions.iter_mut().find(|asked| Some(asked.text.as_str()) == extension);
+            asked.map_or(Stream::DEFAULT, |asked| {
+                asked.found = true;
+                self.extension_stream
+            })
+        };
         *self.files.at(id.0 as usize) = Some(stream);
         stream
     }
@@ -154,11 +179,22 @@ impl Scheme for FStream {
     fn facts(&self) -> Vec<SchemeFact> {
         vec![("options", self.options)]
     }
+
+    fn remarks(&self) -> Vec<String> {
+        let names = self.names.iter().map(|(asked, ..)| (asked, "names"));
+        let all = names.chain(self.extensions.iter().map(|asked| (asked, "extensions")));
+        all.filter(|(asked, _)| !asked.found)
+            .map(|(Asked { text, .. }, parameter)| {
+                format!("{}.{parameter}: '{text}' matched no file that was written", self.scheme)
+            })
+            .collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameter::Value;
     use crate::testing::{device, tables, write};
 
     fn streams(streams: u8, params: FStreamParams) -> Vec<u8> {
@@ -192,15 +228,38 @@ mod tests {
         assert_eq!(streams(1, all), [0; 10]);
     }
 
+    /// The command line's spelling of names, and of extensions.
+    fn of(names: &str, extensions: &str) -> FStreamParams {
+        let list = |text| Value::read(text).expect("texts");
+        FStreamParams { names: list(names), extensions: list(extensions), ..Default::default() }
+    }
+
     #[test]
-    fn a_broken_glob_is_named() {
-        let error = FStream::new(
-            "fstream",
-            &device(9),
-            FStreamParams { names: vec!["a[".into()], ..Default::default() },
-        )
-        .err();
-        let text = error.expect("refused").to_string();
-        assert!(text.contains("fstream.names is 'a['"), "{text}");
+    fn what_no_file_can_have_is_refused() {
+        for (names, extensions, said) in [
+            ("a[", "", "fstream.names is 'a[' ("),
+            ("*.log,/db/*.log", "", "fstream.names is '/db/*.log' (a path), but must be a file-name glob"),
+            ("", "log,.db", "fstream.extensions is '.db', but must be what follows the last dot"),
+            ("", "*.db", "fstream.extensions is '*.db'"),
+            ("", "tar.gz", "fstream.extensions is 'tar.gz'"),
+        ] {
+            let error = FStream::new("fstream", &device(9), of(names, extensions)).err();
+            let text = error.expect("refused").to_string();
+            assert!(text.contains(said), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_file_has_is_remarked() {
+        let tables = tables(&[], &["/db/CommitLog-7-1.log", "/films/a.mkv"]);
+        let params = of("CommitLog-*,commit*,*.log", "mkv,MP4");
+        let mut scheme = FStream::new("fstream", &device(9), params).expect("valid");
+        for file in [1, 2] {
+            scheme.place(&Event { file: FileId(file), ..write(0, 1) }, 0, &tables, &mut Vec::new());
+        }
+        let missed = [("names", "commit*"), ("names", "*.log"), ("extensions", "MP4")];
+        let remarks =
+            missed.map(|(what, text)| format!("fstream.{what}: '{text}' matched no file that was written"));
+        assert_eq!(scheme.remarks(), remarks, "the first name that fits takes a file");
     }
 }
