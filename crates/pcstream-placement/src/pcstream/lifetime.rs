@@ -109,12 +109,15 @@ impl Ended {
         self.since = time;
     }
 
+    /// The age of what was written then, if it counts.
+    #[inline]
+    fn age(&self, written: Written, now: u64) -> Option<u64> {
+        Some(written.age(now)).filter(|&age| age <= now - self.since)
+    }
+
     #[inline]
     fn add(&mut self, written: Written, now: u64, pages: u32) {
-        let age = written.age(now);
-        if age > now - self.since {
-            return;
-        }
+        let Some(age) = self.age(written, now) else { return };
         let (sum, count) = self.sums.at(written.writer().0 as usize);
         if *count == 0 {
             self.touched.push(written.writer());
@@ -193,12 +196,14 @@ impl LiveTable {
         self.extents.prefetch(event.lba.0 / self.chunk_pages, ahead);
     }
 
-    /// What still lives at `now`, by writer number: sum of the ages and number of pages. Looks at every extent.
-    pub fn ages(&self, now: u64) -> ById<(u128, u64)> {
+    /// What still lives at `now` and counts for `ended`, by writer number: sum of the ages and number of pages. Looks at
+    /// every extent.
+    pub fn ages(&self, now: u64, ended: &Ended) -> ById<(u128, u64)> {
         let mut ages = ById::default();
         self.extents.each(|written, pages| {
+            let Some(age) = ended.age(written, now) else { return };
             let (sum, count): &mut (u128, u64) = ages.at(written.writer().0 as usize);
-            *sum += u128::from(written.age(now)) * u128::from(pages);
+            *sum += u128::from(age) * u128::from(pages);
             *count += u64::from(pages);
         });
         ages
@@ -338,6 +343,8 @@ mod tests {
             t.write(0, 10, A);
             t.ended.only_since(t.now);
             t.write(10, 10, B);
+            let alive = t.table.ages(t.now, &t.ended).iter().copied().collect::<Vec<_>>();
+            assert_eq!(alive, [(0, 0), (100, 10)], "nor does it count while it lives");
             assert_eq!(t.discard(0, 20), [(1, 10, 10)]);
         }
     }
@@ -348,7 +355,10 @@ mod tests {
             let mut t = Bench { now: start, ..Bench::new(Chunk::Page) };
             t.write(0, 10, A);
             t.write(10, 20, B);
-            assert_eq!(t.table.ages(t.now).iter().copied().collect::<Vec<_>>(), [(300, 10), (400, 20)]);
+            assert_eq!(
+                t.table.ages(t.now, &t.ended).iter().copied().collect::<Vec<_>>(),
+                [(300, 10), (400, 20)]
+            );
         }
     }
 

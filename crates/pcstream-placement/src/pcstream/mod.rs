@@ -305,7 +305,7 @@ impl PcStream {
         {
             *counted_at = now;
             for (writer, &(ages, pages)) in
-                (0..).zip(live.ages(now).iter()).filter(|(_, (_, pages))| *pages > 0)
+                (0..).zip(live.ages(now, ended).iter()).filter(|(_, (_, pages))| *pages > 0)
             {
                 table.count_alive(keys.known(Writer(writer)).signature, ages, pages);
             }
@@ -511,6 +511,21 @@ mod tests {
         bench.exit(2);
         assert_eq!([0; 3].map(|_| bench.write(1, 0, 10)), [0, 0, 1], "the next build learns again");
         assert!(bench.scheme.table().get(Signature(1001)).is_some());
+    }
+
+    /// Data of before that still lives is no evidence either.
+    #[test]
+    fn survivors_of_a_build_that_ended_teach_nothing() {
+        for (programs, known) in [(None, 2), (Some("make".to_owned()), 1)] {
+            let params =
+                PcStreamParams { forget_at_exit_of: programs, survivors: true, ..Default::default() };
+            let drift = params.mapper.drift_pages;
+            let mut bench = Bench::new(params, &["make", "cc1"]);
+            bench.write(1, 0, 10);
+            bench.exit(1);
+            (0..=drift).for_each(|_| _ = bench.write(2, 100, 1));
+            assert_eq!(bench.scheme.table().len(), known);
+        }
     }
 
     #[test]
