@@ -235,10 +235,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The scheme of this name; an unknown name comes back with those that resemble it.
 pub fn find(name: &str) -> Result<&'static SchemeInfo, SchemeError> {
-    REGISTRY.iter().find(|s| s.name == name).ok_or_else(|| SchemeError::Unknown {
-        name: name.to_owned(),
-        nearest: nearest(name, names()),
-        known: names().collect(),
+    REGISTRY.iter().find(|s| s.name == name).ok_or_else(|| {
+        // NAME:READING is a choice of `configure`; here NAME alone is meant.
+        let read = name.split_once(':').and_then(|(of, _)| names().find(|&known| known == of));
+        SchemeError::Unknown {
+            name: name.to_owned(),
+            nearest: read.map_or_else(|| nearest(name, names()), |of| vec![of]),
+            known: names().collect(),
+        }
     })
 }
 
@@ -280,6 +284,10 @@ mod tests {
         assert!(
             message("zzzzzzzz")
                 .starts_with("no scheme is called 'zzzzzzzz'; the schemes are baseline, manual,")
+        );
+        assert_eq!(
+            message("autostream-mq:sepbit"),
+            "no scheme is called 'autostream-mq:sepbit'; did you mean autostream-mq?"
         );
         assert!(message(&"x".repeat(1 << 20)).contains("the schemes are"));
     }
