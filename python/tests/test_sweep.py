@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Any, cast
 
@@ -248,6 +249,22 @@ def test_a_sweep_is_drawn_over_an_axis(small: pc.Trace, expected: pl.DataFrame) 
     assert len(sweep.plot.waf("gc").lines) == 2 * 2 * 3
     with pytest.raises(pc.ArgumentError, match="over 'scheme': expected an axis of this sweep: spare_factor, streams, trace"):
         sweep.plot.waf("scheme")
+
+
+@pytest.mark.filterwarnings("ignore::pcstream.PcstreamWarning")
+def test_a_picture_has_room_for_its_legend(small: pc.Trace, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    device = pc.Device(streams=3)
+    for axes in ({}, {"spare_factor": [0.1, 0.2]}):
+        sweep = pc.sweep(small, "all", device, executor="here", **cast(Any, axes))
+        picture: Any = sweep.plot.waf("trace")
+        with warnings.catch_warnings():
+            # Matplotlib's, where there is no room.
+            warnings.simplefilter("error")
+            picture.figure.savefig(tmp_path / "picture.png", dpi="figure")
+        legend, figure = picture.get_legend().get_window_extent(), picture.figure
+        assert 0 <= legend.x0 < legend.x1 <= figure.bbox.width and 0 <= legend.y0 < legend.y1 <= figure.bbox.height
+        assert picture.get_window_extent().width > 3 * figure.dpi, "there is a picture beside it"
 
 
 def test_points_that_are_given_twice_are_drawn_once(small: pc.Trace) -> None:

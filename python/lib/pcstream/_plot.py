@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 STYLES = ("-", "--", ":", "-.")
 #: Colours of the larger map, and of the one that is easier to tell apart.
 COLORS, FEW_COLORS = 20, 10
-#: Lines of a column of a legend, and its width.
-LEGEND_ROWS, LEGEND_INCHES = 22, 2.2
+#: Lines of a column of a legend, unless that gives more columns than these.
+LEGEND_ROWS, LEGEND_COLUMNS = 22, 3
+#: Above and below a legend.
+MARGIN_INCHES = 0.2
 #: WAF at the top of bars, at least.
 LEAST_TOP = 1.05
 
@@ -140,15 +142,16 @@ def _color(at: int, of: int) -> Any:
 
 
 def _with_legend(axes: Axes, own: Figure | None) -> Axes:
-    """Beside the picture, where it covers nothing; a figure of its own gets wider by it."""
+    """Beside the picture, where it covers nothing; a figure of its own gets wider by it, and as high."""
     from matplotlib.ticker import ScalarFormatter
 
     # That of a logarithmic scale has no offset.
     if isinstance(axes.yaxis.get_major_formatter(), ScalarFormatter):
         axes.ticklabel_format(axis="y", useOffset=False)
-    columns = -(-len(axes.get_legend_handles_labels()[1]) // LEGEND_ROWS)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, fontsize="small", ncols=columns)
+    columns = min(-(-len(axes.get_legend_handles_labels()[1]) // LEGEND_ROWS), LEGEND_COLUMNS)
+    legend = axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, fontsize="small", ncols=columns)
     if own is not None:
-        width, height = own.get_size_inches()
-        own.set_size_inches(width + LEGEND_INCHES * columns, height)
+        # Its labels decide how large it is.
+        (width, height), size = own.get_size_inches(), legend.get_window_extent()
+        own.set_size_inches(width + size.width / own.dpi, max(height, size.height / own.dpi + MARGIN_INCHES))
     return axes
