@@ -223,3 +223,13 @@ def test_masked_values_are_nulls(tmp_path: Path, name: str, values: Any) -> None
 
 def test_nothing_is_no_null(tmp_path: Path) -> None:
     assert pc.write(tmp_path / "e.pctrace", {"lba": []}, device_pages=8).meta["totals"]["events"] == 0
+
+
+def test_the_documented_workload_has_hot_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+    blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
+    (code,) = (block for block in blocks if 'pc.write("mine.pctrace"' in block)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"pc": pc, "numpy": np})
+    results = pc.simulate("mine.pctrace", ["baseline", "pcstream"], pc.Device(gc="own"))
+    assert results["pcstream"].waf < 0.9 * results["baseline"].waf, "the contexts of the example tell lifetimes apart"

@@ -54,8 +54,10 @@ def write(
 ) -> Trace:
     """Writes a workload of one's own as a trace, and opens it. ::
 
-        lba = np.random.default_rng(1).integers(0, 32768, 1_000_000)
-        pc.write("mine.pctrace", {"lba": lba, "context": 1 + (lba < 4096)}, device_pages=32768, labels=["cold", "hot"],
+        random = np.random.default_rng(1)
+        hot = random.random(1_000_000) < 0.9
+        lba = np.where(hot, random.integers(0, 4096, hot.size), random.integers(4096, 32768, hot.size))
+        pc.write("mine.pctrace", {"lba": lba, "context": 1 + hot}, device_pages=32768, labels=["cold", "hot"],
                  prefilled_pages=32768)
 
     Args:
