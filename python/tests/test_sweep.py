@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -430,10 +429,15 @@ def test_dask_gives_the_same_rows_though_workers_are_killed(
         # And from outside, in the middle, once another worker stands for the one that was killed.
         client.wait_for_workers(2, timeout=PATIENCE)
         victim = next(iter(cluster.workers.values())).pid
-        killer = threading.Timer(0.2, os.kill, (victim, signal.SIGKILL))
-        killer.start()
-        rows = pc.sweep(small, ["baseline", "pcstream"], executor=client, **GRID).to_polars()
-        killer.join()
+        killed: list[int] = []
+
+        def kill(done: int, points: int) -> None:
+            if done == 1:
+                os.kill(victim, signal.SIGKILL)
+                killed.append(points - done)
+
+        rows = pc.sweep(small, ["baseline", "pcstream"], executor=client, progress=kill, **GRID).to_polars()
+    assert killed == [POINTS - 1], "points were left"
     assert rows.equals(expected)
 
 
