@@ -443,3 +443,15 @@ def test_rows_that_are_gone_are_an_error_with_their_place(small: pc.Trace, tmp_p
     shutil.rmtree(tmp_path / "out")
     with pytest.raises(pc.Error, match=f"{tmp_path / 'out'}: rows are gone or damaged; sweep again: FileNotFoundError"):
         sweep.to_polars()
+
+
+@pytest.mark.parametrize("executor", ["here", "processes"])
+def test_rows_that_cannot_be_written_are_an_error_with_their_place(small: pc.Trace, tmp_path: Path, executor: str) -> None:
+    out = tmp_path / "out"
+
+    def remove(done: int, _: int) -> None:
+        if done == 1:
+            shutil.rmtree(out)
+
+    with pytest.raises(pc.Error, match=f"{out}: rows cannot be written: No such file or directory; with the same out, a sweep goes"):
+        pc.sweep(small, "baseline", pc.Device(gc="own"), executor=executor, out=out, progress=remove, streams=[2, 3, 4])

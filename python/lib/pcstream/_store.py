@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _check, _remote
-from ._errors import ArgumentError, PcstreamWarning
+from ._errors import ArgumentError, Error, PcstreamWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,6 +88,11 @@ class Store:
             try:
                 pyarrow.parquet.write_table(table, partial, write_page_checksum=True)
                 partial.replace(self.place / name)
+            except OSError as error:
+                # Of pyarrow's, the text of the system is only a part.
+                reason = os.strerror(error.errno) if error.errno else error
+                text = f"{self.place}: rows cannot be written: {reason}; with the same out, a sweep goes on where this one ended"
+                raise Error(text) from error
             finally:
                 partial.unlink(missing_ok=True)
             return
