@@ -206,16 +206,18 @@ def chosen(given: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Sch
 
 def _expanded(name: str) -> list[str]:
     """The names that one stands for: ``all``, or ``NAME:best`` for every reading of a scheme."""
-    known = schemes()
-    scheme, colon, reading = name.partition(":")
     if name == "all":
-        return list(known)
-    readings = known[scheme].readings if reading == "best" and scheme in known else ()
+        return list(schemes())
+    scheme, _, reading = name.partition(":")
+    known = schemes() if reading == "best" else {}
+    readings = known[scheme].readings if scheme in known else ()
     return [f"{scheme}:{each}" for each in readings] or [name]
 
 
 def _check_names(own: Sequence[Scheme]) -> None:
     """Results are found by the names of schemes."""
+    if not own:
+        return
     registered, seen = schemes(), dict[str, Scheme]()
     for one in own:
         name = _check.text(f"{type(one).__name__}.name", one.name, "a string")
