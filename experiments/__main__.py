@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="list figures and workloads")
     parser.add_argument("--quick", action="store_true", help="small sizes: all of it in some fifteen minutes")
     parser.add_argument("--out", type=Path, default=Path("experiments/out"), help="recordings and results (default: %(default)s)")
-    parser.add_argument("--recordings", type=int, default=0, help="of each workload (default: 1 with --quick, else 3)")
+    parser.add_argument("--recordings", type=int, help="of each workload (default: 1 with --quick, else 3)")
     parser.add_argument("--recorded", action="store_true", help="record nothing: take the recordings that there are")
     parser.add_argument("--again", action="store_true", help="make figures again whose saved result has the same build, code and recordings")
     parser.add_argument("--publish", action="store_true", help="copy whole results to docs/results, and renew its tables")
@@ -46,7 +46,10 @@ def main() -> int:
         parser.error(f"{unknown[0]!r} is no figure: expected all, or some of {', '.join(FIGURES)}")
     if args.publish and args.quick:
         parser.error("--publish: expected full sizes, so leave --quick away")
-    lab = Lab(args.out, args.quick, args.recordings or (1 if args.quick else 3), workloads, not args.recorded)
+    recordings = (1 if args.quick else 3) if args.recordings is None else args.recordings
+    if recordings < 1:
+        parser.error(f"--recordings {recordings}: expected at least 1")
+    lab = Lab(args.out, args.quick, recordings, workloads, not args.recorded)
     lab.publishes = args.publish
     failed = False
     for name in names:

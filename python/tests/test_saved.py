@@ -75,3 +75,11 @@ def test_a_workload_that_could_be_recorded_now_is_not_kept_without(command: Any,
     assert saved.keep(lab, FIGURE) is not None
     object.__setattr__(workloads["gcc"], "needs", ())
     assert saved.keep(lab, FIGURE) is None
+
+
+@pytest.mark.parametrize("number", ["0", "-3"])
+def test_no_recordings_are_no_number_of_recordings(command: Any, tmp_path: Path, number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command("--recordings", number)
+    assert ended.value.code == 2 and f"--recordings {number}: expected at least 1" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
