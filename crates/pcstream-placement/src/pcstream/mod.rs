@@ -380,7 +380,7 @@ impl Scheme for PcStream {
             let name = self.name;
             format!(
                 "{name}: the table was never emptied: the trace has no end of a program {programs} that wrote; \
-                 name one that did with --set {name}.forget_at_exit_of=PROGRAM"
+                 name one that did in the parameter {name}.forget_at_exit_of"
             )
         });
         said.collect()
