@@ -102,7 +102,8 @@ def test_workers_end_with_a_caller_that_is_killed(small: pc.Trace, tmp_path: Pat
     script.write_text(ENDLESS)
     working.mkdir()
     words = [sys.executable, str(script), str(small.path), str(working), "killed"]
-    caller = subprocess.Popen(words, start_new_session=True)
+    # Its temporary directory is left, too.
+    caller = subprocess.Popen(words, start_new_session=True, env=os.environ | {"TMPDIR": str(tmp_path)})
     try:
         while len(list(working.iterdir())) < 2:
             assert caller.poll() is None
