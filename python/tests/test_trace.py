@@ -55,6 +55,19 @@ def test_a_table_goes_to_every_library(sqlite: pc.Trace) -> None:
     assert table.to_arrow().equals(table.to_arrow())
 
 
+@pytest.mark.parametrize("version,is_refused", [("1.9.0", True), ("0.20.31", True), ("1.10.0", False), ("2.0.0-beta.1", False)])
+def test_a_polars_that_loses_rows_is_refused(sqlite: pc.Trace, monkeypatch: pytest.MonkeyPatch, version: str, is_refused: bool) -> None:
+    monkeypatch.setattr(pl, "__version__", version)
+    if is_refused:
+        said = rf"^to_polars\(\) needs polars 1.10 or newer: polars {version} is installed, but takes some of a table's rows"
+        with pytest.raises(pc.MissingPackageError, match=said):
+            sqlite.events().to_polars()
+    else:
+        assert sqlite.events().to_polars().height == sqlite.meta["totals"]["events"]
+    # An upgrade installs what is accepted.
+    assert '"polars>=1.10"' in (ROOT / "python" / "pyproject.toml").read_text()
+
+
 def test_buffers_are_handed_on_without_a_copy(sqlite: pc.Trace) -> None:
     before = pa.total_allocated_bytes()
     batches = list(pa.RecordBatchReader.from_stream(sqlite.events()))

@@ -10,6 +10,8 @@ from typing import Any
 
 #: Colours and the like in texts for a terminal.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+#: Packages of which older versions give wrong results without an error: the oldest that does not, and what others do.
+OLDER = {"polars": ("1.10", "takes some of a table's rows for all")}
 
 
 class Error(Exception):
@@ -91,11 +93,21 @@ class SizeWarning(PcstreamWarning):
 
 
 def needs(what: str, package: str, extra: str) -> None:
-    """Raises how to install an optional package if it is not there; whoever calls this imports it then."""
+    """Raises how to install an optional package if it is not there, or too old; whoever calls this imports it then."""
     try:
-        importlib.import_module(package)
+        found = importlib.import_module(package)
     except ImportError as error:
         raise MissingPackageError(f"{what} needs the package {package}: pip install 'pcstream[{extra}]'") from error
+    if package in OLDER:
+        least, why = OLDER[package]
+        if _release(found.__version__) < _release(least):
+            older = f"{package} {found.__version__} is installed, but {why}"
+            raise MissingPackageError(f"{what} needs {package} {least} or newer: {older}: pip install --upgrade 'pcstream[{extra}]'")
+
+
+def _release(version: str) -> list[int]:
+    """The two numbers that a version begins with, as they compare."""
+    return [int(number) for number in re.findall(r"\d+", version)[:2]]
 
 
 def described(error: BaseException) -> str:
