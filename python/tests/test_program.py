@@ -112,6 +112,8 @@ def test_a_report_is_one_file(small: pc.Trace, tmp_path: Path) -> None:
     assert place.read_text().startswith("<!")
     with pytest.raises(pc.ArgumentError, match="overwrite=True"):
         pc.report(small, place)
+    with pytest.raises(pc.ProgramError, match="report ended with 1: .*File name too long"):
+        pc.report(small, tmp_path / ("r" * 300))
 
 
 @pytest.fixture

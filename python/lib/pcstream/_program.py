@@ -157,7 +157,8 @@ def report(trace: Place, output: str | os.PathLike[str], *, overwrite: bool = Fa
         flags: flags of ``pcstream report``.
     """
     place = Path(_remote.on_this_machine(output))
-    if place.exists() and not _check.flag("overwrite", overwrite):
+    # That of pathlib raises where nobody can look; the program says why nobody can write.
+    if os.path.exists(place) and not _check.flag("overwrite", overwrite):
         raise ArgumentError(f"{place}: exists already; replace it with overwrite=True")
     return Path(_made("report", _places("trace", [trace]), place, flags))
 
