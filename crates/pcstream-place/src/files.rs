@@ -7,7 +7,8 @@
 //! Units: pages.
 //!
 //! Memory: at most [`MAX_FILES`] files with [`MAX_CONTEXTS`] contexts each, about 90 MiB if every file has as many. The
-//! file that was not written for the longest time goes first; its hint stays as it is. Both limits are counted.
+//! file that was not written for the longest time goes first, files that only others write before all that are placed; its
+//! hint stays as it is. Both limits are counted.
 
 use std::collections::BTreeMap;
 
@@ -53,6 +54,8 @@ pub struct Followed {
     contexts: Vec<(ContextId, u64)>,
     /// When it was written last, in the order of all writes.
     written: u64,
+    /// Nobody who is placed has written it.
+    of_others: bool,
 }
 
 impl Followed {
@@ -60,6 +63,11 @@ impl Followed {
     pub fn main_writer(&self) -> (ContextId, u64) {
         let most = self.contexts.iter().rev().max_by_key(|(_, pages)| *pages);
         most.copied().unwrap_or((ContextId::NONE, 0))
+    }
+
+    /// Its place among those that make room for new files.
+    fn place(&self) -> Place {
+        (!self.of_others, self.written)
     }
 
     fn majority(&self, decisions: &Decisions) -> Option<Life> {
@@ -77,13 +85,18 @@ impl Followed {
     }
 }
 
+/// Whether a file is placed, and when it was written last.
+type Place = (bool, u64);
+
 /// All files that are followed.
 #[derive(Debug)]
 pub struct Files {
     followed: FxHashMap<FileId, Followed>,
     ids: FxHashMap<Identity, FileId>,
-    /// By the time of their last write.
-    order: BTreeMap<u64, FileId>,
+    /// In the order in which they make room.
+    order: BTreeMap<Place, FileId>,
+    /// The context of those whose writes nobody asked to place, once it has written.
+    others: Option<ContextId>,
     writes: u64,
     max_files: usize,
     forgotten: u64,
@@ -102,11 +115,17 @@ impl Files {
             followed: FxHashMap::default(),
             ids: FxHashMap::default(),
             order: BTreeMap::new(),
+            others: None,
             writes: 0,
             max_files,
             forgotten: 0,
             contexts_not_counted: 0,
         }
+    }
+
+    /// The context of those whose writes nobody asked to place: files that only they write make room first.
+    pub fn set_others(&mut self, context: ContextId) {
+        self.others = Some(context);
     }
 
     /// A file that may be written soon. One that was renamed has another id: it keeps its hint and who wrote it.
@@ -122,22 +141,26 @@ impl Files {
         }
         self.writes += 1;
         let followed = Followed { file: file.clone(), written: self.writes, ..before.unwrap_or_default() };
-        self.order.insert(self.writes, file.id);
+        self.order.insert(followed.place(), file.id);
         self.ids.insert(Identity::of(file), file.id);
         self.followed.insert(file.id, followed);
     }
 
     fn remove(&mut self, id: FileId) -> Option<Followed> {
         let followed = self.followed.remove(&id)?;
-        self.order.remove(&followed.written);
+        self.order.remove(&followed.place());
         self.ids.remove(&Identity::of(&followed.file));
         Some(followed)
     }
 
     /// A context made a file dirty.
     pub fn begin(&mut self, file: FileId, context: ContextId) {
-        if let Some(followed) = self.followed.get_mut(&file) {
-            followed.first = context;
+        let Some(followed) = self.followed.get_mut(&file) else { return };
+        followed.first = context;
+        if followed.contexts.is_empty() {
+            self.order.remove(&followed.place());
+            followed.of_others = self.others == Some(context);
+            self.order.insert(followed.place(), file);
         }
     }
 
@@ -145,9 +168,11 @@ impl Files {
     pub fn write(&mut self, file: FileId, context: ContextId, pages: u64) -> bool {
         let Some(followed) = self.followed.get_mut(&file) else { return false };
         self.writes += 1;
-        self.order.remove(&followed.written);
-        self.order.insert(self.writes, file);
+        self.order.remove(&followed.place());
+        followed.of_others =
+            self.others == Some(context) && (followed.of_others || followed.contexts.is_empty());
         followed.written = self.writes;
+        self.order.insert(followed.place(), file);
         if let Some((_, sum)) = followed.contexts.iter_mut().find(|(known, _)| *known == context) {
             *sum += pages;
             return true;
@@ -234,6 +259,32 @@ mod tests {
             (files.forgotten(), files.order.len(), files.followed.len(), files.ids.len()),
             (1, 2, 2, 2)
         );
+    }
+
+    #[test]
+    fn files_of_others_make_room_before_those_that_are_placed() {
+        let (others, ours) = (ContextId(1), ContextId(2));
+        let mut files = Files::with_limit(3);
+        files.set_others(others);
+        (1..=3).for_each(|id| files.enter(&file(id)));
+        files.write(FileId(1), ours, 5);
+        files.begin(FileId(2), others);
+        files.write(FileId(3), others, 5);
+        let mut kept = |id| {
+            files.enter(&file(id));
+            files.all().iter().map(|f| f.file.id.0).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(4), [1, 3, 4], "nobody has said who writes the new one");
+        assert_eq!(kept(5), [1, 4, 5]);
+        assert_eq!(kept(6), [4, 5, 6], "none is of others: the longest ago");
+        // Whoever is placed and writes it, too, has it placed.
+        files.write(FileId(4), others, 5);
+        files.write(FileId(4), ours, 1);
+        files.write(FileId(4), others, 5);
+        files.write(FileId(6), others, 5);
+        files.enter(&file(7));
+        assert_eq!(files.all().iter().map(|f| f.file.id.0).collect::<Vec<_>>(), [4, 5, 7]);
+        assert_eq!((files.order.len(), files.followed.len(), files.ids.len()), (3, 3, 3));
     }
 
     #[test]

@@ -78,7 +78,12 @@ impl Learner {
 
     /// Takes a batch, and decides.
     pub fn feed(&mut self, batch: &Batch) -> Step {
-        batch.contexts.iter().for_each(|context| self.tables.push_context(context.clone()));
+        for context in &batch.contexts {
+            self.tables.push_context(context.clone());
+            if context.is_others() {
+                self.files.set_others(context.id);
+            }
+        }
         batch.files.iter().for_each(|file| self.files.enter(file));
         batch.events.iter().for_each(|event| self.event(event));
         if batch.events.is_empty() && batch.contexts.is_empty() {
