@@ -10,6 +10,9 @@
 //! Memory: at most [`MAX_GIVEN`] files, 64 MiB; the file is rewritten when it has twice as many lines. The new one is written
 //! beside it and takes its place, so that one for which there is no room costs no line.
 //!
+//! Whether a file is gone is asked only where there is no room for another one, and not for every new one: to ask of all may take a
+//! minute, in which nothing is learned.
+//!
 //! Known weaknesses: a placer that is killed between two calls, after a line and before its hint, takes the file's earlier
 //! hint for the program's own.
 
@@ -46,6 +49,10 @@ pub struct Given {
     lines: usize,
     /// Whether the last line may be cut off.
     cut: bool,
+    /// Files that there is room for.
+    room: usize,
+    /// New files since it was last time to ask which are gone.
+    new_files: usize,
 }
 
 impl Given {
@@ -57,8 +64,15 @@ impl Given {
         let mut text = Vec::new();
         (&file).take(MAX_BYTES).read_to_end(&mut text)?;
         let text = String::from_utf8_lossy(&text);
-        let mut given =
-            Given { path: path.to_owned(), file, changes: FxHashMap::default(), lines: 0, cut: false };
+        let mut given = Given {
+            path: path.to_owned(),
+            file,
+            changes: FxHashMap::default(),
+            lines: 0,
+            cut: false,
+            room: MAX_GIVEN,
+            new_files: 0,
+        };
         for line in text.split_inclusive('\n') {
             if let Some((identity, change)) = parse(line) {
                 given.changes.insert(identity, change);
@@ -69,6 +83,7 @@ impl Given {
             given.file.write_all(b" cut\n")?;
         }
         given.lines = text.lines().count();
+        given.new_files = given.changes.len();
         Ok(given)
     }
 
@@ -84,7 +99,18 @@ impl Given {
 
     /// Whether no other file's hint can be kept.
     pub fn is_full(&self) -> bool {
-        self.changes.len() >= MAX_GIVEN
+        self.changes.len() >= self.room
+    }
+
+    /// A new file is to have a hint. Whether it is time to ask which files are gone: there is no room, and enough new ones came since
+    /// the last time.
+    pub fn is_time_to_ask(&mut self) -> bool {
+        self.new_files += 1;
+        let is_time = self.is_full() && self.new_files > self.room / 8;
+        if is_time {
+            self.new_files = 0;
+        }
+        is_time
     }
 
     /// Keeps a hint that is about to be given. Errors: it is known here, but not written down.
@@ -186,6 +212,33 @@ mod tests {
         assert!(!path.exists() && third.all().is_empty());
         drop(Given::open(&path).expect("made"));
         assert!(!path.exists(), "nothing was given");
+    }
+
+    #[test]
+    fn a_full_table_does_not_ask_of_all_files_for_every_new_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut given = Given::open(&dir.path().join("given")).expect("made");
+        given.room = 32;
+        // While these files are new: how often all are asked for, of which `gone` are each time.
+        let mut asked = |files: std::ops::Range<u64>, gone: usize| {
+            let mut times = 0;
+            for inode in files {
+                if given.is_time_to_ask() {
+                    times += 1;
+                    let mut order = 0..given.changes.len();
+                    let keep = |_, _| order.next().is_some_and(|number| number >= gone);
+                    given.retain(keep).expect("rewritten");
+                }
+                if !given.is_full() {
+                    given.add(identity(inode), Change { before: 0, given: 2 }).expect("written");
+                }
+            }
+            times
+        };
+        assert_eq!(asked(0..32, 0), 0, "there is room");
+        assert_eq!(asked(100..200, 0), 20, "every fifth time");
+        assert_eq!(asked(200..300, 1), 20, "one that is gone makes room for one");
+        assert_eq!(asked(300..400, 32), 4, "all are gone each time");
     }
 
     #[test]

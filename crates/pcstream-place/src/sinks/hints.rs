@@ -138,8 +138,8 @@ impl Hints {
         if !ours && !self.override_hints {
             return Ok(Outcome::OfProgram);
         }
-        if given.is_none() && self.given.is_full() {
-            self.forget_files_that_are_gone()?;
+        if given.is_none() {
+            self.make_room()?;
         }
         let noted = self.given.add(file, Change { before: before(given, now), given: hint as u64 });
         self.not_noted += u64::from(noted.is_err());
@@ -152,10 +152,13 @@ impl Hints {
         Ok(Outcome::Set)
     }
 
-    fn forget_files_that_are_gone(&mut self) -> io::Result<()> {
-        let is_there = |&identity: &Identity| !self.open(identity).is_err_and(|error| means_gone(&error));
-        let there: FxHashSet<_> = self.given.identities().filter(is_there).collect();
-        self.given.retain(|identity, _| there.contains(&identity))?;
+    /// For a new file, by forgetting those that are gone.
+    fn make_room(&mut self) -> io::Result<()> {
+        if self.given.is_time_to_ask() {
+            let is_there = |&identity: &Identity| !self.open(identity).is_err_and(|error| means_gone(&error));
+            let there: FxHashSet<_> = self.given.identities().filter(is_there).collect();
+            self.given.retain(|identity, _| there.contains(&identity))?;
+        }
         if self.given.is_full() { Err(io::Error::from_raw_os_error(libc::ENOSPC)) } else { Ok(()) }
     }
 
