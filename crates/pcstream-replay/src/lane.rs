@@ -235,7 +235,8 @@ impl Lane {
             assert_eq!(counters.host_pages, self.host_pages, "the device counts what the lane wrote");
         }
         // A device that is not modelled programs nothing, so it has no WAF.
-        let steady = self.device.is_modelled().then(|| self.rounds.steady()).flatten();
+        let rounds = self.device.is_modelled().then_some(&self.rounds);
+        let steady = rounds.and_then(Rounds::steady);
         let streams = self.stream_host_pages.len();
         let internal = self.settings.gc_destination == GcDestination::Internal;
         let stream = |index: usize| StreamResult {
@@ -266,6 +267,7 @@ impl Lane {
             steady_start: steady
                 .map_or_else(|| self.checkpoints.steady_start(self.host_pages), |(start, _)| start),
             steady: steady.map(|(_, steady)| steady),
+            pages_to_steady: rounds.map_or(0, |rounds| rounds.pages_to_steady(self.host_pages)),
             wear: ssd.wear(),
             fdp: ssd.fdp_statistics(),
             timing: self.device.timing(),

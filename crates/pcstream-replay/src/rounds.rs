@@ -4,7 +4,7 @@
 //! A run of fewer than five rounds is too short to be called steady, whatever it does; the steady part then
 //! begins after a third of it (`checkpoints`).
 
-use pcstream_ssd::steady_state::{Steady, detect};
+use pcstream_ssd::steady_state::{Steady, detect, rounds_missing};
 
 use crate::checkpoints::Progress;
 
@@ -36,14 +36,28 @@ impl Rounds {
 
     /// The steady state and where it began; none while none was found.
     pub fn steady(&self) -> Option<(Progress, Steady)> {
-        let begins = || std::iter::once(Progress::default()).chain(self.ends.iter().copied());
+        let steady = detect(&self.wafs())?;
+        Some((self.begins().nth(steady.first_round)?, steady))
+    }
+
+    /// Host pages until one is found, if the WAF stays as in the last round; 0 if one was.
+    pub fn pages_to_steady(&self, host_pages: u64) -> u64 {
+        match rounds_missing(&self.wafs()) {
+            0 => 0,
+            missing => self.pages * (self.ends.len() + missing) as u64 - host_pages,
+        }
+    }
+
+    fn begins(&self) -> impl Iterator<Item = Progress> {
+        std::iter::once(Progress::default()).chain(self.ends.iter().copied())
+    }
+
+    fn wafs(&self) -> Vec<f64> {
         let waf = |(begin, end): (Progress, &Progress)| {
             let copied = end.flash_pages - begin.flash_pages - self.pages;
             1.0 + copied as f64 / self.pages as f64
         };
-        let wafs: Vec<f64> = begins().zip(&self.ends).map(waf).collect();
-        let steady = detect(&wafs)?;
-        Some((begins().nth(steady.first_round)?, steady))
+        self.begins().zip(&self.ends).map(waf).collect()
     }
 }
 
@@ -66,5 +80,22 @@ mod tests {
         let (start, steady) = rounds.steady().expect("five equal rounds are steady");
         assert_eq!((start.host_pages, steady.first_round), (300, 3));
         assert_eq!(start.flash_pages, 500);
+    }
+
+    /// At the end of a round in which WAF rose, four more must be like it.
+    #[test]
+    fn a_rise_is_steady_only_rounds_later() {
+        let mut rounds = Rounds::new(100);
+        assert_eq!(rounds.pages_to_steady(30), 470, "five rounds");
+        for (round, flash_pages) in [(1, 100), (2, 200), (3, 300), (4, 400), (5, 600)] {
+            rounds.end(Progress { host_pages: 100 * round, flash_pages });
+        }
+        assert!(rounds.steady().is_none());
+        assert_eq!(rounds.pages_to_steady(590), 310);
+        for round in 6..=9 {
+            rounds.end(Progress { host_pages: 100 * round, flash_pages: 200 * (round - 2) });
+        }
+        assert!(rounds.steady().is_some());
+        assert_eq!(rounds.pages_to_steady(900), 0);
     }
 }

@@ -33,9 +33,6 @@ const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
 /// Savings from which streams are said to be worth it; from `LEAST_GAIN` on they help a little.
 const WORTH_IT: f64 = 0.05;
 
-/// Rounds of as many writes as the device has pages that a steady state takes at least (`steady_state`).
-const STEADY_ROUNDS: u64 = 5;
-
 /// Shortest traced time that a day is made of.
 const SHORTEST_NS: u64 = 1_000_000_000;
 
@@ -105,7 +102,7 @@ pub struct Verdict {
     pub life_ratio: Option<f64>,
     /// Whether `now`, `with_streams` and `on_legacy_drive` reached a steady state.
     pub steady: bool,
-    /// Bytes that the host has to write at least until they can; 0 if they have.
+    /// Bytes that the host has to write until they do, if their WAF stays as at the end; 0 if they did.
     pub bytes_to_steady: u64,
 }
 
@@ -117,7 +114,7 @@ impl Verdict {
         let compared = Compared::of(lanes, unknown);
         let flash_saved = compared.now.zip(compared.with).and_then(|(now, with)| saved(with, now));
         let sides = compared.both().chain(compared.legacy);
-        let bytes_to_steady = sides.map(pages_to_steady).max().unwrap_or(0) * PAGE_BYTES;
+        let bytes_to_steady = sides.map(|lane| lane.pages_to_steady).max().unwrap_or(0) * PAGE_BYTES;
         let day = seconds(simulation);
         let side = |lane: Option<&LaneResult>| lane.map(|lane| side(lane, day));
         let mut verdict = Verdict {
@@ -242,16 +239,6 @@ fn is_legacy(lane: &LaneResult) -> bool {
 /// All but `baseline` that do not know the future.
 fn online(lanes: &[LaneResult]) -> impl Iterator<Item = &LaneResult> + Clone {
     lanes.iter().filter(|lane| lane.scheme != "baseline" && !lane.knows_future)
-}
-
-/// Host pages until a steady state can be detected at the earliest; 0 if it has been.
-pub fn pages_to_steady(lane: &LaneResult) -> u64 {
-    let round = lane.geometry.logical_pages();
-    match lane.host_pages() {
-        _ if lane.steady.is_some() => 0,
-        written if written < STEADY_ROUNDS * round => STEADY_ROUNDS * round - written,
-        written => round - written % round,
-    }
 }
 
 /// Traced seconds, where they are those of a real program.

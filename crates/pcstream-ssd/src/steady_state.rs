@@ -49,6 +49,17 @@ pub fn detect(wafs: &[f64]) -> Option<Steady> {
     Some(Steady { first_round, rounds: n, waf, half_width })
 }
 
+/// Further rounds until [`detect`] finds a steady state, if their WAF is that of the last round: at most a window; 0 if it
+/// has found one.
+pub fn rounds_missing(wafs: &[f64]) -> usize {
+    let mut wafs = wafs.to_vec();
+    let known = wafs.len();
+    while detect(&wafs).is_none() {
+        wafs.push(wafs.last().copied().unwrap_or(1.0));
+    }
+    wafs.len() - known
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -100,6 +111,21 @@ mod tests {
         assert!((steady.waf - 3.0).abs() < 1e-9);
         // Deviations 0, 0, .1, -.1, 0, 0: s = sqrt(.02/5), times 2.571 / sqrt(6).
         assert!((steady.half_width - 2.571 * (0.004f64 / 6.0).sqrt()).abs() < 1e-6);
+    }
+
+    /// Five at most, fewer if the last rounds resemble each other already.
+    #[test]
+    fn rounds_are_missing_until_five_resemble_the_last() {
+        for (wafs, missing) in [
+            (&[][..], 5),
+            (&[2.0, 2.0], 3),
+            (&[1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2], 3),
+            (&[1.0, 1.5, 2.0, 3.0], 4),
+            (&[1.0, 1.5, 3.0, 3.0, 3.1, 2.9], 1),
+            (&[1.0, 3.0, 3.0, 3.1, 2.9, 3.0], 0),
+        ] {
+            assert_eq!(rounds_missing(wafs), missing, "{wafs:?}");
+        }
     }
 
     /// Deviations of .05 with a correlation of 1/2: six rounds say as much as two, which leave one degree of freedom.

@@ -71,6 +71,8 @@ pub struct LaneResult {
     pub steady_start: Progress,
     /// The steady state, if one was detected (see `Rounds`).
     pub steady: Option<Steady>,
+    /// Host pages until one is detected, if the WAF stays as in the last round (see `Rounds`); 0 if one was.
+    pub pages_to_steady: u64,
     /// Erases of the superblocks, since the device was made.
     pub wear: Wear,
     /// What the device says to NVMe Flexible Data Placement, since it was made, prefill included.

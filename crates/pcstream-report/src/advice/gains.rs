@@ -11,7 +11,7 @@ use super::changes::{Change, OWN_HINTS, Possible, SET_HINTS, file_named};
 use crate::drive::{LEAST_GAIN, in_words, saved};
 use crate::human::{page_bytes, percent, ratio};
 use crate::schemes::missing;
-use crate::verdict::{ONE_STREAM, pages_to_steady, says_nothing};
+use crate::verdict::{ONE_STREAM, says_nothing};
 use crate::{Settings, Simulation, VERSION, dropped};
 
 /// What is said instead of streams by class.
@@ -214,7 +214,7 @@ fn doubt(baseline: &LaneResult, best: Option<&LaneResult>, settings: &Settings) 
     if baseline.host_pages() == 0 {
         return Some("The trace writes nothing, so there is nothing to gain.".to_owned());
     }
-    let to_steady = pages_to_steady(baseline).max(best.map_or(0, pages_to_steady));
+    let to_steady = baseline.pages_to_steady.max(best.map_or(0, |best| best.pages_to_steady));
     let helps = what_helps(baseline, settings);
     match copies(baseline) {
         false if says_nothing(baseline) => {
