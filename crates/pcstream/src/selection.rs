@@ -51,11 +51,15 @@ impl Patterns {
 
     /// What may be wrong with patterns of paths that match no file; empty if nothing is.
     pub fn hint(&self) -> &'static str {
-        let is_of_one_directory =
-            |pattern: &str| pattern.contains('/') && pattern.contains('*') && !pattern.contains("**");
-        match self.file.iter().any(|pattern| is_of_one_directory(&pattern.text)) {
-            true => "; a * matches no /: write ** for directories",
-            false => "",
+        let mut paths = self.file.iter().map(|pattern| &pattern.text).filter(|text| text.contains('/'));
+        let begins_inside = |text: &String| !text.starts_with(['/', '*']);
+        let is_of_one_directory = |text: &String| text.contains('*') && !text.contains("**");
+        if paths.clone().any(begins_inside) {
+            "; a path begins with /, at the mount point: write **/ before the pattern"
+        } else if paths.any(is_of_one_directory) {
+            "; a * matches no /: write ** for directories"
+        } else {
+            ""
         }
     }
 

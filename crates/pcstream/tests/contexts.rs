@@ -245,6 +245,12 @@ fn patterns_select_files_and_programs() {
     }
     let (nothing, _) = ends_with(0, &["contexts", &trace, "--file", "*/wal.1"]);
     assert!(nothing.contains("a * matches no /: write **"), "{nothing}");
+    let (nothing, _) = ends_with(0, &["contexts", &trace, "--file", "log/*"]);
+    assert!(
+        nothing.replace('\n', " ").contains("begins with /, at the mount point: write **/ b"),
+        "{nothing}"
+    );
+    assert_eq!(pages(&["--file", "**/log/*"]), [30, 2], "as it says");
     let (nothing, _) = ends_with(0, &["contexts", &trace, "--file", "/wal.1"]);
     assert!(!nothing.contains("write **"), "it has no star: {nothing}");
     let (files, _) = ends_with(0, &[&wal[..], &["--by", "file", "--csv"]].concat());
