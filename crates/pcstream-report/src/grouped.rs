@@ -207,11 +207,12 @@ pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> Stri
     if groups.len() > limit {
         let rest: u64 = groups[limit..].iter().map(|group| group.pages).sum();
         let overlap = if by == GroupBy::Function { ", callers and callees both counted" } else { "" };
-        out += &format!(
-            "{} more wrote {}{overlap} (contexts --top shows them)\n",
+        let more = format!(
+            "{} more wrote {}{overlap} (contexts --top shows them)",
             groups.len() - limit,
             page_bytes(rest)
         );
+        out += &(layout.wrap(&more, 0).join("\n") + "\n");
     }
     if matches!(by, GroupBy::Program | GroupBy::Thread) {
         let note = "A context counts for the program and thread of its first write, also what others write on the same \
@@ -237,5 +238,27 @@ fn name_of(by: GroupBy) -> &'static str {
     match by {
         GroupBy::Function => "function (with all that it calls)",
         by => by.name(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_lines_fit_the_terminal() {
+        let group = |name: &str| Group {
+            name: name.to_owned(),
+            pages: 1 << 20,
+            share: 0.5,
+            contexts: 1,
+            lifetime_pages: None,
+            alive_pages: None,
+        };
+        let groups = [group("Compaction"), group("Flush")];
+        let layout = Layout { width: Some(80), ..Layout::PLAIN };
+        let table = text(&groups, GroupBy::Function, 1, layout);
+        assert!(table.contains("1 more wrote 4.00 GiB, callers and callees both counted"), "{table}");
+        assert!(table.lines().all(|line| line.len() <= 80), "{table}");
     }
 }
