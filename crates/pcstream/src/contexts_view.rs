@@ -167,7 +167,7 @@ fn one<'a>(rows: &[ContextRow<'a>], wanted: &str, selected: bool) -> Result<Cont
     match found[..] {
         [row] => Ok(row.clone()),
         [] => Err(Failure::wrong_arguments(anyhow!(
-            "--context {wanted}: no context that wrote{} has this number or signature; `pcstream contexts` lists them",
+            "--context {wanted}: no context that wrote{} has this number, or a signature that begins with these digits (at least four); `pcstream contexts` lists them",
             if selected { ", of those that --file and --program select," } else { "" }
         ))),
         _ => Err(Failure::wrong_arguments(anyhow!(

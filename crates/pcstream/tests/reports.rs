@@ -180,6 +180,8 @@ fn contexts_are_shown_whole_and_in_groups() {
     let (by_id, _) = ends_with(0, &["contexts", &trace, "--context", &heaviest["id"].to_string()]);
     assert_eq!(whole, by_id);
     refuses(2, &["contexts", &trace, "--context", "zzzz"], &["zzzz", "no context"]);
+    let short = &signature[..3];
+    refuses(2, &["contexts", &trace, "--context", short], &[short, "no context", "at least four"]);
     let (label, _) = ends_with(0, &["contexts", &Place::new().path("t.pctrace"), "--context", "1"]);
     assert!(label.contains("\npath       label\n") && !label.contains("thread"), "empty parts: {label}");
     let total: u64 = rows.iter().map(|row| row["pages"].as_u64().unwrap()).sum();

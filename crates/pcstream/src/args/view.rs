@@ -10,7 +10,7 @@ use crate::whole_file::is_stdout;
 
 #[derive(Debug, Args)]
 pub struct ViewArgs {
-    /// Show one context whole: its number in the trace, or the beginning of its signature
+    /// Show one context whole: its number in the trace, or at least four digits of its signature
     #[arg(long, value_name = "ID", conflicts_with_all = ["by", "csv"], help_heading = "View")]
     pub context: Option<String>,
     /// Count only what was written to these files: a pattern as in rules, of names, or of paths if it has a slash
