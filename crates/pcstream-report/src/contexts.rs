@@ -69,9 +69,13 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
         let mut note = format!(
             "life p50: what the host wrote (of {total} in all) until half of the pages that died were dead"
         );
-        if let [_, _, ..] = simulation.results[..] {
-            let lane = &simulation.results[simulation.recommended()];
-            _ = write!(note, "; stream: the one with most of its pages, of {}", result_in_words(lane));
+        let chosen_by = match &simulation.results[..] {
+            [] => None,
+            [lane] => Some(lane.scheme.clone()),
+            lanes => Some(result_in_words(&lanes[simulation.recommended()])),
+        };
+        if let Some(chosen_by) = chosen_by {
+            _ = write!(note, "; stream: the one with most of its pages, of {chosen_by}");
         }
         layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));
         for note in nameless(&known).into_iter().chain(java(&known)) {

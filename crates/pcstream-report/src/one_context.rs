@@ -19,8 +19,8 @@ pub fn find<'a, 'b>(rows: &'b [ContextRow<'a>], wanted: &str) -> Vec<&'b Context
     rows.iter().filter(|row| by_number(row) || by_signature(row)).collect()
 }
 
-/// A context as text.
-pub fn text(row: &ContextRow) -> String {
+/// A context as text. The stream is that of a `scheme`.
+pub fn text(row: &ContextRow, scheme: &str) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: &str| _ = writeln!(out, "{name:<10} {}", visible(value));
     match row.who() {
@@ -44,7 +44,7 @@ pub fn text(row: &ContextRow) -> String {
     line("lifetime", &format!("{life} (what the host wrote until pages were dead)"));
     let alive = row.alive_pages().map(|alive| percent(alive as f64 / writer.pages().max(1) as f64));
     line("alive", &alive.map_or("-".to_owned(), |alive| format!("{alive} at the end")));
-    line("stream", &row.stream.map_or("-".to_owned(), |stream| format!("S{}", stream.0)));
+    line("stream", &row.stream.map_or("-".to_owned(), |stream| format!("S{} of {scheme}", stream.0)));
     for (kind, pages) in Kind::ALL.iter().zip(&writer.pages_by_kind).filter(|(_, pages)| **pages > 0) {
         line("kind", &format!("{} {}", kind.name(), page_bytes(*pages)));
     }

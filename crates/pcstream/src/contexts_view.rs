@@ -125,7 +125,9 @@ impl View<'_> {
         let losses: String = loss_lines(simulation).iter().map(|line| format!("{line}\n")).collect();
         match (self.args.by, self.args.csv) {
             _ if self.args.context.is_some() => {
-                head + &layout.fit(&rows.iter().map(one_context::text).collect::<String>(), 11) + &losses
+                let scheme = simulation.results.first().map_or("", |lane| &lane.scheme);
+                let text: String = rows.iter().map(|row| one_context::text(row, scheme)).collect();
+                head + &layout.fit(&text, 11) + &losses
             }
             (Some(_), true) => groups_csv(groups),
             (None, true) => rows_csv(rows, names),

@@ -164,6 +164,20 @@ fn pictures_alone_and_their_numbers() {
     refuses(2, &["report", &trace, "--figure", "waf"], &["--svg", "--csv"]);
 }
 
+/// The streams in a table, and of one context, are one scheme's choice.
+#[test]
+fn contexts_name_the_scheme_of_their_streams() {
+    let trace = recorded("mixed");
+    let contexts = ["contexts", &trace, "--scheme", "autostream-sfr"];
+    let (table, _) = ends_with(0, &contexts);
+    assert!(table.contains(", of autostream-sfr\n"), "{table}");
+    let (whole, _) = ends_with(0, &[&contexts[..], &["--context", "1"]].concat());
+    assert!(
+        whole.lines().any(|line| line.starts_with("stream ") && line.ends_with(" of autostream-sfr")),
+        "{whole}"
+    );
+}
+
 #[test]
 fn contexts_are_shown_whole_and_in_groups() {
     let trace = recorded("mixed");
