@@ -70,6 +70,9 @@ const SHOWN: usize = 60;
 /// What is said of a preset that knows nothing of the trace.
 const NOTHING_MATCHED: &str = "manual: no rule of the preset matched a write, so all went to S0, as with baseline; rules of your own can tell these writers apart";
 
+/// What is said of a rule with such a condition.
+const BEGINS_INSIDE: &str = ": path and executable begin with /, so write **/ before the value";
+
 /// What is said of rules of one's own that have none.
 const NO_RULE: &str = "no line holds a rule, so all goes to S0, as with baseline";
 
@@ -159,6 +162,14 @@ impl Manual {
     }
 }
 
+/// Whether a condition is about a path, but has only its end. Blanks within values may hide that.
+fn begins_inside(conditions: &str) -> bool {
+    let mut values = conditions
+        .split(' ')
+        .filter_map(|condition| condition.strip_prefix("path=").or(condition.strip_prefix("executable=")));
+    values.any(|value| !value.starts_with(['/', '*']))
+}
+
 /// A few of the rules as `describe` says, and how many more there are.
 fn some<'a>(
     mut rules: impl Iterator<Item = &'a Rule>,
@@ -207,7 +218,8 @@ impl Scheme for Manual {
         let unused = |rule: &Rule| {
             let mut conditions: String = rule.conditions.chars().take(SHOWN).collect();
             conditions += if conditions.len() < rule.conditions.len() { "..." } else { "" };
-            format!("line {} ({conditions}) matched nothing", rule.line)
+            let hint = if begins_inside(&rule.conditions) { BEGINS_INSIDE } else { "" };
+            format!("line {} ({conditions}) matched nothing{hint}", rule.line)
         };
         let mut remarks = some(self.unused(), unused, |more| format!("{more} more lines matched nothing"));
         remarks.extend(some(self.folded(), folded, |more| {
@@ -321,6 +333,25 @@ mod tests {
         let mut preset = Manual::new(&device(3), ManualParams::default());
         stream(&mut preset, &tables, event);
         assert!(preset.remarks().is_empty());
+    }
+
+    #[test]
+    fn rules_that_lack_the_beginning_of_a_path_are_remarked() {
+        let tables = tables(&[("/usr/bin/db", "one")], &["/db/log"]);
+        let event = Event { context: ContextId(1), file: FileId(1), ..write(0, 3) };
+        let remarks = |rules: &str| {
+            let mut scheme = scheme(3, rules);
+            let stream = stream(&mut scheme, &tables, event);
+            (stream, scheme.remarks())
+        };
+        for rule in ["executable=db", "path=db/*", "kind=data path=db/log"] {
+            let remark = format!("line 1 ({rule}) matched nothing{BEGINS_INSIDE}");
+            assert_eq!(remarks(&format!("{rule} -> 1")), (0, vec![remark]));
+        }
+        for as_it_says in ["executable=**/db", "path=**/db/*", "kind=data path=**/db/log"] {
+            assert_eq!(remarks(&format!("{as_it_says} -> 1")), (1, Vec::new()));
+        }
+        assert_eq!(remarks("executable=/db -> 1").1, ["line 1 (executable=/db) matched nothing"]);
     }
 
     #[test]
