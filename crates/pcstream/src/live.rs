@@ -15,7 +15,7 @@ use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished, Stop, Subject};
 use pcstream_fs::scratch::ScratchError;
 use pcstream_report::{PathShares, human};
-use pcstream_trace::Meta;
+use pcstream_trace::{Meta, Totals};
 use signal_hook::consts::SIGINT;
 
 use crate::args::{CaptureArgs, RecordArgs, RecordedArgs};
@@ -102,7 +102,13 @@ impl<'a> Recorded<'a> {
                 Some(_) if self.args.dir_only => format!("files in {}", dir.display()),
                 Some(_) => format!("the file system of {}", dir.display()),
             };
+            let Totals { data_pages, covered_data_pages, .. } = self.meta.totals;
+            let unknown = data_pages - covered_data_pages;
             ui.remark(&match self.meta.settings.contains_key("attached_to") {
+                _ if unknown > 0 && self.contexts == 0 => format!(
+                    "{} of data were written to {place}, and no write has a context: nothing says who wrote them",
+                    human::page_bytes(unknown)
+                ),
                 true => {
                     format!("what is followed wrote nothing to {place}: check --on, or record for longer")
                 }

@@ -195,6 +195,11 @@ fn mounted_elsewhere() {
         pcstream(&["record", "--on", on, "-o", text(&traces.path().join(name)), "--", "true"])
     };
     let (by_path, by_device) = (record(text(&through), "a.pctrace"), record(&device, "b.pctrace"));
+    let dd = format!("dd if=/dev/zero of={}/f bs=64k count=4 conv=fsync", text(&mount));
+    let (trace, inside_of) = (traces.path().join("d.pctrace"), pid.to_string());
+    let unseen = ["record", "--on", &device, "-o", text(&trace), "--"];
+    let command = ["nsenter", "-t", &inside_of, "-m", "sh", "-c", &dd];
+    let unseen = pcstream(&[&unseen[..], &command].concat());
     disk.mount("nosuid,nodev");
     let here = record(text(&mount), "c.pctrace");
     drop(inside.stdin.take());
@@ -206,6 +211,9 @@ fn mounted_elsewhere() {
     );
     let too = format!("mount -o nosuid,nodev {device} DIR");
     assert_said(&by_device, 0, &[&device, "holds ext4, mounted in another mount namespace", &too]);
+    assert_said(&unseen, 0, &["of data were written", "no write has a context"]);
+    let said = String::from_utf8_lossy(&unseen.stderr);
+    assert!(!said.contains("check --on"), "{said}");
     assert_said(&here, 0, &[]);
 }
 
