@@ -537,7 +537,8 @@ fn demo() {
     let mut command = pcstream();
     // Programs that the capture needs, but no database.
     command.env("PATH", "/usr/sbin:/sbin").args(["demo", "--part", "0.1", "-o"]).arg(&trace);
-    let out = expect(&mut command, 0, &["the built-in workload", "is not installed"]);
+    let out =
+        expect(&mut command, 0, &["the built-in workload", "is not installed", "`report` and `advise` of"]);
     assert!(text(&out.stdout).contains("Verdict: "), "{}", text(&out.stdout));
     let contexts = expect(pcstream().args(["contexts", "--csv"]).arg(&trace), 0, &[]);
     let contexts = text(&contexts.stdout);

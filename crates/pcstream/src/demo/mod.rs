@@ -84,7 +84,10 @@ pub fn run_args(args: DemoArgs, ui: Ui) -> Result<RunArgs, Failure> {
             (drive, false) if drive.is_empty() => "yours of the drive".to_owned(),
             (drive, false) => format!("{drive}, and yours of the drive"),
         };
-        ui.remark(&format!("flags of this drive for `simulate {}`: {drive}", output.display()));
+        ui.remark(&format!(
+            "flags of this drive, for `simulate`, `report` and `advise` of {}: {drive}",
+            output.display()
+        ));
         words.extend(["--output".into(), output.into()]);
     }
     if args.force {
