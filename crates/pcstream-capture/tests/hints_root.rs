@@ -49,7 +49,9 @@ fn doctor() {
     let check = checks.iter().find(|check| check.name == "kernel functions").expect("it looks at them");
     match kernel_that_shows_refused_hints() {
         None => assert_eq!(check.verdict, Verdict::Good),
-        Some(_) => assert!(check.verdict == Verdict::Limited && check.found.contains("do_fcntl"), "{check:?}"),
+        Some(_) => {
+            assert!(check.verdict == Verdict::Limited && check.found.contains("do_fcntl"), "{check:?}")
+        }
     }
 }
 
