@@ -305,7 +305,8 @@ impl Live<'_> {
         let Some(path) = self.image().filter(|path| path.exists()) else { return Ok(false) };
         let absolute = std::path::absolute(path).context("the current directory is gone")?;
         process.load(&absolute).with_context(|| format!("--image {}", path.display()))?;
-        self.ui.remark(&format!("{}: its data is on the device; --fill does nothing", path.display()));
+        self.ui
+            .remark(&format!("{}: its data is on the device, which --fill does not change", path.display()));
         Ok(true)
     }
 

@@ -145,7 +145,7 @@ pub fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Fai
         say(reason);
     }
     if finished.interrupted {
-        let error = anyhow!("interrupted; what was captured until then is reported");
+        let error = anyhow!("interrupted; what came later was not captured");
         return Err(Failure::Interrupted { error, signal: captured.signal.unwrap_or(SIGINT) });
     }
     if let Some(status) = finished.status.filter(|status| !status.success()) {

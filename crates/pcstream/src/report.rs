@@ -136,10 +136,8 @@ fn put_out(
 
 /// Refuses a page with the name of a picture.
 fn check_page(args: &ReportArgs) -> anyhow::Result<()> {
-    let extension = args.output.as_deref().and_then(Path::extension).map(|name| name.to_ascii_lowercase());
-    let of_picture =
-        ["svg", "png", "csv"].into_iter().find(|kind| extension.as_deref() == Some(OsStr::new(kind)));
-    if let (Some(kind), Some(path)) = (of_picture, &args.output) {
+    let kind = args.output.as_deref().and_then(of_picture);
+    if let (Some(kind), Some(path)) = (kind, &args.output) {
         let file = shell::word(path);
         return Err(anyhow!(
             "--output {}: the whole report is HTML, expected a name such as report.html; a single picture is \
@@ -150,10 +148,22 @@ fn check_page(args: &ReportArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The kind of picture that a file has the name of.
+fn of_picture(path: &Path) -> Option<&'static str> {
+    let extension = path.extension()?.to_ascii_lowercase();
+    ["svg", "png", "csv"].into_iter().find(|kind| extension == OsStr::new(kind))
+}
+
 /// Refuses a figure that goes nowhere, or that other flags leave nothing of.
 fn check_figure(name: &str, args: &ReportArgs) -> anyhow::Result<()> {
     if args.svg.is_none() && args.png.is_none() && args.csv.is_none() {
         return Err(anyhow!("--figure: say where to, with --svg FILE, --png FILE or --csv FILE"));
+    }
+    for (flag, path) in [("svg", &args.svg), ("png", &args.png), ("csv", &args.csv)] {
+        let other = path.as_deref().and_then(of_picture).filter(|kind| *kind != flag);
+        if let (Some(other), Some(path)) = (other, path) {
+            return Err(anyhow!("--{flag} {0}: a name of another kind; give --{other} {0}", path.display()));
+        }
     }
     if pictures::needs_clock(name) && !args.simulation.measure.timing {
         return Err(anyhow!("--figure {name}: needs --timing, which adds the time that requests take"));

@@ -160,6 +160,10 @@ fn pictures_alone_and_their_numbers() {
         refuses(2, &["report", &trace, "-o", &file], &["the whole report is HTML", &remedy]);
         assert!(!fs::exists(&file).unwrap());
     }
+    let (svg, txt) = (place.path("a.SVG"), place.path("a.txt"));
+    let remedy = format!("give --svg {svg}");
+    refuses(2, &["report", &trace, "--figure", "waf", "--csv", &txt, "--png", &svg], &["--png", &remedy]);
+    assert!(!fs::exists(&svg).unwrap() && !fs::exists(&txt).unwrap());
     refuses(2, &["report", &trace, "--figure", "pie", "--svg", "-"], &["pie", "address-map"]);
     refuses(2, &["report", &trace, "--figure", "waf"], &["--svg", "--csv"]);
 }
