@@ -11,6 +11,8 @@ use pcstream_ublk::{Served, link};
 const SYS: &str = "/sys";
 /// The module that lets a BPF program choose the write stream of a request.
 pub const MODULE: &str = "pcstream_bio";
+/// What it adds, for BPF programs.
+const FUNCTION: &str = "bpf_bio_set_write_stream";
 /// How to load it.
 pub const LOAD_MODULE: &str = "install it (`dkms install pcstream-bio/1.0` with the Debian package, kmod/pcstream_bio in \
                                a clone), then modprobe pcstream_bio";
@@ -78,17 +80,18 @@ impl Device {
         let own = std::fs::canonicalize(sys.join(format!("dev/block/{number}")))?;
         let name = own.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let below = disk_below(&own);
+        let streams = below.as_deref().map_or(0, write_streams);
         Ok(Device {
             number,
             name,
-            write_streams: below.as_deref().map_or(0, write_streams),
+            write_streams: streams,
             takes_hints: below.as_deref().is_some_and(takes_hints),
             disk: below
                 .as_deref()
                 .and_then(|below| Some(whole(below).file_name()?.to_string_lossy().into_owned())),
             server: None,
             streams_below: below.filter(|below| *below != own).and_then(|below| number_of(&below)),
-            kernel_can_choose: can_choose_below(sys),
+            kernel_can_choose: streams > 1 && can_choose_below(sys),
             linux: version(&rustix::system::uname().release().to_string_lossy()),
             file_system: None,
         })
@@ -155,8 +158,11 @@ pub fn kernel_can_choose() -> bool {
     can_choose_below(Path::new(SYS))
 }
 
+/// By the module, or by a kernel that has the function itself (`kmod/upstream`).
 fn can_choose_below(sys: &Path) -> bool {
-    sys.join("kernel/btf").join(MODULE).exists()
+    let types = sys.join("kernel/btf");
+    let names = || std::fs::read(types.join("vmlinux")).unwrap_or_default();
+    types.join(MODULE).exists() || names().split(|&byte| byte == 0).any(|name| name == FUNCTION.as_bytes())
 }
 
 /// Disks with several write streams, by name, and how many; in order of names.
@@ -235,9 +241,18 @@ mod tests {
         }
         fs::create_dir_all(sys.path().join("kernel/btf")).expect("a directory");
         fs::write(sys.path().join("kernel/btf/pcstream_bio"), "").expect("written");
+        assert!(can_choose_below(sys.path()));
+        fs::remove_file(sys.path().join("kernel/btf/pcstream_bio")).expect("removed");
+        for (names, expected) in
+            [("\0bio\0bpf_bio_set_write_stream\0u8\0", true), ("\0bpf_bio_set_write_stream2\0", false)]
+        {
+            fs::write(sys.path().join("kernel/btf/vmlinux"), names).expect("written");
+            assert_eq!(can_choose_below(sys.path()), expected, "{names:?}");
+        }
+        fs::write(sys.path().join("kernel/btf/pcstream_bio"), "").expect("written");
         fs::remove_file(disk.join("queue/max_write_streams")).expect("removed");
         let device = find(sys.path(), 259, 1).expect("it is there");
-        assert_eq!((device.write_streams, device.kernel_can_choose), (0, true));
+        assert_eq!((device.write_streams, device.kernel_can_choose), (0, false));
         assert_eq!(device.takes_none_of_programs(), None, "there are none");
         assert!(disks_below(sys.path()).is_empty());
         assert!(find(sys.path(), 8, 0).is_err(), "no such device");

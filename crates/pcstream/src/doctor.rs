@@ -123,7 +123,7 @@ fn write_streams(disks: &[(String, u32)], module: bool, served: &[Served]) -> Ch
             "only `place` uses them: pcstream doctor DIR says what it can do there".to_owned(),
         ),
         (false, true) => {
-            (Verdict::Good, format!("{}; the module {MODULE} is loaded", names.join(", ")), String::new())
+            (Verdict::Good, format!("{}; BPF can choose among them", names.join(", ")), String::new())
         }
         (false, false) if all_served => (Verdict::Good, names.join(", "), String::new()),
         (false, false) => (

@@ -1,4 +1,5 @@
-//! `kfunc`: the BPF program gives each request the stream of most of its pages, through the module `pcstream_bio`.
+//! `kfunc`: the BPF program gives each request the stream of most of its pages, through a function of the kernel. The module
+//! `pcstream_bio` adds it, or the patch in `kmod/upstream`.
 //!
 //! It looks streams up in the table that [`stream_table`] fills.
 
@@ -29,7 +30,7 @@ fn usable(device: &Device) -> Usable {
             "{name} has {streams} write streams, but the module {MODULE} is not loaded: {LOAD_MODULE}"
         ));
     }
-    Ok(format!("{name} has {streams} write streams, and the module {MODULE} is loaded"))
+    Ok(format!("{name} has {streams} write streams, and BPF can choose among them"))
 }
 
 #[cfg(test)]
@@ -50,7 +51,7 @@ mod tests {
         };
         assert_eq!(
             usable(&device(8, true)),
-            Ok("nvme0n1 has 8 write streams, and the module pcstream_bio is loaded".into())
+            Ok("nvme0n1 has 8 write streams, and BPF can choose among them".into())
         );
         assert!(usable(&device(8, false)).is_err_and(|why| why.contains("modprobe pcstream_bio")));
         assert!(usable(&device(1, true)).is_err_and(|why| why.contains("1 write stream;")));

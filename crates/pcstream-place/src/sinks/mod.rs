@@ -152,7 +152,7 @@ mod tests {
         for (streams, module, short) in [
             (0, false, format!("{hints}; loop3 has no write streams")),
             (8, false, format!("{hints}; doctor says how to use the 8 write streams of loop3")),
-            (8, true, "loop3 has 8 write streams, and the module pcstream_bio is loaded".to_owned()),
+            (8, true, "loop3 has 8 write streams, and BPF can choose among them".to_owned()),
         ] {
             let choice = choose("auto", &device(streams, module)).expect("there always is one");
             assert_eq!(choice.in_short(), short);
@@ -172,7 +172,7 @@ mod tests {
             ..device()
         };
         for (streams, module, sink, why) in [
-            (8, true, "kfunc", "the module pcstream_bio is loaded"),
+            (8, true, "kfunc", "BPF can choose among them"),
             (8, false, "program", "which its owner asks for"),
             (0, true, "none", "not hints: loop3 has no file system"),
         ] {
