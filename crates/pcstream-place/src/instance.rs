@@ -60,6 +60,11 @@ fn left_in(directory: &Path) -> Vec<DeviceNumber> {
     devices
 }
 
+/// Whether a device has a placer.
+pub fn is_claimed(device: DeviceNumber) -> bool {
+    lock::is_held(&lock_path(Path::new(RUN), device))
+}
+
 fn lock_path(directory: &Path, device: DeviceNumber) -> PathBuf {
     let DeviceNumber { major, minor } = device;
     directory.join(format!("place-{major}-{minor}.lock"))

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::attach::{Running, command_of};
 use pcstream_capture::capture::Subject;
-use pcstream_fs::scratch::ExistingFs;
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::{ExistingFs, raw_device};
 
 use crate::args::AttachArgs;
 use crate::failure::Failure;
@@ -47,6 +48,15 @@ pub fn takes_all(on: &Path, subject: &Subject, done: &str) -> Option<String> {
             found.mount_point.display()
         )
     })
+}
+
+/// The block device that `--on` is, or whose file system it is on: number and path.
+pub fn device_of(on: &Path) -> anyhow::Result<(DeviceNumber, PathBuf)> {
+    let device = match raw_device(on)? {
+        Some(device) => device,
+        None => ExistingFs::of(on)?.device,
+    };
+    Ok((device.number, device.path))
 }
 
 /// The inode of the only directory that is followed. Errors: there is none.

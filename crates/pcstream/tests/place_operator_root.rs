@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         common::test("place_ends_with_its_terminal", &needs, terminal),
         common::test("place_writes_a_file_whole_after_a_signal", &needs, slow_file),
         common::test("place_begins_though_the_disk_of_its_table_is_full", &needs, full),
+        common::test("top_beside_a_placer_says_whose_streams_it_shows", &needs, top_beside),
         common::test("place_saves_through_a_link", &needs, link),
         common::test("place_makes_no_directory_of_a_table_that_is_named", &needs, nowhere),
         common::test("place_refuses_a_link_of_another_user_in_a_shared_directory", &needs, link_of_another),
@@ -136,6 +137,22 @@ fn full() {
         entries.map(|entry| entry.file_name()).filter(|name| name != "lost+found").collect::<Vec<_>>()
     };
     assert_eq!(names(&small.mount_point()), ["rest"]);
+}
+
+fn top_beside() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    let top = || {
+        let mut top = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        top.args(["top", "--once", "--duration", "100ms", "--on"]).arg(disk.mount_point());
+        said(&top.output().expect("it starts")).contains("a placer runs for this device")
+    };
+    assert!(!top());
+    let placer = bench.start(&["--sink", "none"]);
+    assert!(top());
+    placer.signal("TERM");
+    assert_eq!(placer.wait().status.code(), Some(0));
+    assert!(!top());
 }
 
 fn link() {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
@@ -14,12 +14,12 @@ use anyhow::{Context as _, anyhow};
 use pcstream_capture::attach::Running;
 use pcstream_capture::capture::Subject;
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::{ExistingFs, raw_device};
 use pcstream_trace::store::partial_path;
 
 use super::together::{Member, NotBegun, Together};
 use super::{Recorded, Recorder, outcome};
 use crate::args::{CaptureArgs, RecordArgs};
+use crate::attached;
 use crate::failure::{Failure, Status};
 use crate::output::one_of_several;
 use crate::stop::StopSignals;
@@ -76,7 +76,7 @@ fn devices(args: &RecordArgs) -> Result<Vec<Device>, Failure> {
             args_of_one.duration = None;
         }
         let on = &args_of_one.on[0];
-        let (number, path) = device_of(on).with_context(|| format!("--on {}", on.display()))?;
+        let (number, path) = attached::device_of(on).with_context(|| format!("--on {}", on.display()))?;
         if let Some(same) = devices.iter().find(|other| other.number == number) {
             let advice = match args_of_one.dir_only {
                 true => "--dir-only follows one directory of each file system",
@@ -98,14 +98,6 @@ fn devices(args: &RecordArgs) -> Result<Vec<Device>, Failure> {
         devices.push(Device { args: args_of_one, number, path, trace });
     }
     Ok(devices)
-}
-
-fn device_of(on: &Path) -> anyhow::Result<(DeviceNumber, PathBuf)> {
-    let device = match raw_device(on)? {
-        Some(device) => device,
-        None => ExistingFs::of(on)?.device,
-    };
-    Ok((device.number, device.path))
 }
 
 /// Of whom the captures beside the first are: with a command, of whoever writes while it runs.

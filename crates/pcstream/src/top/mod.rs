@@ -26,6 +26,7 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_fs::scratch::hidden_writers;
+use pcstream_place::instance;
 use pcstream_placement::pcstream::key::KeySource;
 use pcstream_report::human;
 use pcstream_trace::paths::file_name;
@@ -33,7 +34,7 @@ use pcstream_trace::{Batch, Context};
 use pcstream_watch::{About, Learner, Limits, Metrics, Snapshot, Watch};
 
 use crate::args::TopArgs;
-use crate::attached;
+use crate::attached::{self, device_of};
 use crate::failure::{Failure, Status};
 use crate::learned_table;
 use crate::metrics_server::serve;
@@ -47,6 +48,10 @@ const NOT_SHOWN: &str = "intervals_not_shown";
 
 /// Snapshots that may wait to be shown.
 const WAITING: usize = 8;
+
+/// What is said beside a placer.
+const PLACED: &str = "a placer runs for this device: its streams are in its --metrics; those shown here are of top's own learner, \
+                      which --load-table lets begin with the placer's table";
 
 /// What the learner, which is `pcstream`, begins with.
 fn load_table(path: &Path) -> Result<Arc<[u8]>, Failure> {
@@ -89,6 +94,9 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     hidden_writers(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     if !args.dir_only {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
+    }
+    if device_of(&args.on).is_ok_and(|(device, _)| instance::is_claimed(device)) {
+        ui.remark(PLACED);
     }
     let (shown, (finished, losses, unsaid)) = std::thread::scope(|scope| -> anyhow::Result<_> {
         let _end = StopOnDrop(&stop.count);
