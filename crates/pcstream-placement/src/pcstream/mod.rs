@@ -112,7 +112,7 @@ impl PcStreamParams {
 
     /// The table is emptied when a linker ends, unless another program is named: the last step of a build.
     pub(crate) fn forget_builds(&mut self) {
-        self.forget_at_exit_of.get_or_insert_with(|| "{ld,ld.*,*-ld,*-ld.*}".to_owned());
+        self.forget_at_exit_of.get_or_insert_with(|| "{ld,ld.*,*-ld,*-ld.*,gold,lld,mold}".to_owned());
     }
 }
 
@@ -511,6 +511,24 @@ mod tests {
         bench.exit(2);
         assert_eq!([0; 3].map(|_| bench.write(1, 0, 10)), [0, 0, 1], "the next build learns again");
         assert!(bench.scheme.table().get(Signature(1001)).is_some());
+    }
+
+    #[test]
+    fn a_build_ends_with_any_linker() {
+        let mut params = PcStreamParams::default();
+        params.forget_builds();
+        for (program, is_linker) in [
+            ("/usr/bin/x86_64-linux-gnu-ld.bfd", true),
+            ("/usr/lib/llvm-14/bin/lld", true),
+            ("/usr/bin/mold", true),
+            ("/usr/bin/ldd", false),
+            ("/usr/lib/gcc/cc1", false),
+        ] {
+            let mut bench = Bench::new(params.clone(), &[program]);
+            (0..3).for_each(|_| _ = bench.write(1, 0, 10));
+            bench.exit(1);
+            assert_eq!(bench.scheme.table().len(), usize::from(!is_linker), "{program}");
+        }
     }
 
     /// Data of before that still lives is no evidence either.
