@@ -34,5 +34,6 @@ fn _pcstream(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scheme::presets, module)?)?;
     module.add_function(wrap_pyfunction!(scheme::check_schemes, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::memory_allowed, module)?)?;
     Ok(())
 }

@@ -37,6 +37,12 @@ type Remark = (&'static str, String);
 /// schemes dropped, and what else limits a result.
 type Texts = (String, String, Vec<Curve>, Vec<Dropped>, Vec<Remark>);
 
+/// Bytes that a simulation may take now, unless it has a limit of its own.
+#[pyfunction]
+pub fn memory_allowed() -> u64 {
+    memory::allowed(None)
+}
+
 /// Simulates.
 #[pyfunction]
 pub fn simulate(

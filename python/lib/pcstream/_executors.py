@@ -16,7 +16,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, SupportsIndex, TypeAlias, TypeVar
 
 from . import _check, _interrupt
-from ._errors import ArgumentError, Error, described
+from ._errors import ArgumentError, Error, NotEnoughMemoryError, described
+from ._pcstream import memory_allowed
 
 
 #: What came of a point.
@@ -36,6 +37,10 @@ class Point(Protocol):
 
     def rows(self) -> Rows:
         """Computes it."""
+        ...
+
+    def within(self, memory: int) -> Point:
+        """The same in at most so many bytes, unless it has a limit already: then itself."""
         ...
 
 
@@ -99,25 +104,32 @@ def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
     """In processes of this machine. A process that dies takes its pool with it; the points left get a new one.
 
     If processes go on dying, each point that is left gets one of its own, so that the others lose nothing by it.
+    They share the memory of the machine. What needs more than its share comes last, and alone.
     """
     if not points:
         return
+    workers = min(workers or len(os.sched_getaffinity(0)), len(points))
+    share = memory_allowed() // workers
     if getattr(multiprocessing.current_process(), STARTING, False):
         raise ArgumentError(f"executor 'processes': one of the processes calls sweep() again while it starts; {REMEDY}")
     # A point that cannot be read in another process would end it, so it travels as bytes.
-    left = {file: _packed(point) for file, point in points.items()}
+    left = {file: _packed(point.within(share)) for file, point in points.items()}
+    large: set[str] = set()
     for attempt in range(RETRIES + 1):
         with _pool(workers) as pool:
             if attempt == 0:
                 _try(pool, next(iter(left.values())))
             for file, rows in _together(pool, left):
                 left.pop(file)
-                yield file, rows
+                if isinstance(rows, NotEnoughMemoryError) and points[file].within(share) is not points[file]:
+                    large.add(file)
+                else:
+                    yield file, rows
         if not left:
-            return
-    for file, data in left.items():
+            break
+    for file in [*left, *large]:
         with _pool(1) as pool:
-            error = (future := _submitted(pool, _compute, data)).exception()
+            error = (future := _submitted(pool, _compute, _packed(points[file]))).exception()
             yield file, future.result() if error is None else error
 
 

@@ -16,7 +16,7 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -115,6 +115,13 @@ class Point:
         has_losses = any(issubclass(category, LossWarning) for category, _ in warned)
         last = {**device, "warnings": said, "losses": has_losses, "pcstream": _pcstream.__version__}
         return [{**first, **result.row(), **last} for result in results]
+
+
+    def within(self, memory: int) -> Point:
+        """The same in at most so many bytes, unless it has a limit already: then itself."""
+        if self.options.get("memory") is not None:
+            return self
+        return replace(self, options={**self.options, "memory": memory})
 
 
 @dataclass(frozen=True)
