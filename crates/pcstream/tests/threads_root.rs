@@ -1,4 +1,4 @@
-//! What a limit of processes and threads ends: each command says so, with its usual exit code, and leaves nothing behind.
+//! Commands that may start few processes and threads: each says so, ends with its usual exit code, and leaves nothing behind.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 
 use disk::{Disk, text as path_text};
 use group::Group;
-use program::{expect, run_to_end, text};
+use program::{expect, left, run_to_end, text};
 use tempfile::TempDir;
 
 /// Enough for any of the commands below.
@@ -77,12 +77,14 @@ fn with_few(arguments: &[&str]) {
         let mut command = Command::new("sh");
         let enter = format!("echo $$ >{}; exec \"$@\"", path_text(&group.members()));
         command.args(["-c", &enter, "sh", env!("CARGO_BIN_EXE_pcstream")]).args(arguments);
-        let (_, out) = run_to_end(command.current_dir(dir.path()));
+        let (pid, out) = run_to_end(command.current_dir(dir.path()));
         let said = text(&out.stderr);
+        assert!(left(pid).is_empty(), "{limit}: {:?} {said}", left(pid));
         match out.status.code() {
             Some(0) => {
                 assert!(refused > 0, "{limit} is enough, so nothing was tried");
-                return;
+                // No process is left in it.
+                return group.remove();
             }
             Some(1) => {
                 assert!(
