@@ -114,7 +114,7 @@ def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
         raise ArgumentError(f"executor 'processes': one of the processes calls sweep() again while it starts; {REMEDY}")
     # A point that cannot be read in another process would end it, so it travels as bytes.
     left = {file: _packed(point.within(share)) for file, point in points.items()}
-    large: set[str] = set()
+    large: list[str] = []
     for attempt in range(RETRIES + 1):
         with _pool(workers) as pool:
             if attempt == 0:
@@ -122,7 +122,7 @@ def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
             for file, rows in _together(pool, left):
                 left.pop(file)
                 if isinstance(rows, NotEnoughMemoryError) and points[file].within(share) is not points[file]:
-                    large.add(file)
+                    large.append(file)
                 else:
                     yield file, rows
         if not left:
