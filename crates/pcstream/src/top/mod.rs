@@ -50,8 +50,8 @@ const NOT_SHOWN: &str = "intervals_not_shown";
 const WAITING: usize = 8;
 
 /// What is said beside a placer.
-const PLACED: &str = "a placer runs for this device: its streams are in its --metrics; those shown here are of top's own learner, \
-                      which --load-table lets begin with the placer's table";
+const PLACED: &str = "a placer runs for this device, and its --metrics have its streams; those here are chosen by `top` itself, \
+                      which knows what the placer has learned if --load-table names its table";
 
 /// What the learner, which is `pcstream`, begins with.
 fn load_table(path: &Path) -> Result<Arc<[u8]>, Failure> {
