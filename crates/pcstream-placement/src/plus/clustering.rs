@@ -21,7 +21,7 @@ const FINE: f32 = 4.0;
 /// What lives shorter is the same to us: octaves (64 pages).
 const SHORTEST: f32 = 6.0;
 /// Bits a page that a further stream must save, and other cuts than those in use.
-const CUT: f64 = 0.01;
+const CUT: f64 = 0.02;
 /// Up to here, a device has too few streams to leave S0 to what is unknown.
 const FEW: u8 = 4;
 
@@ -91,8 +91,12 @@ impl Clustering {
         if total <= 0.0 {
             return;
         }
-        let first = usize::from(self.streams > FEW);
+        let mut first = usize::from(self.streams > FEW);
         let begins = cheapest(&points, usize::from(self.streams) - first, CUT * total);
+        if begins.len() == 1 {
+            // Nothing to tell apart: it can share what is open for the unknown.
+            first = 0;
+        }
         let new: Vec<u32> = begins.iter().map(|&point| points[point].0).collect();
         let old: Vec<u32> = self.cuts.iter().map(|cut| cut.0).collect();
         let price = |begins: &[u32]| price(&points, begins, CUT * total);

@@ -14,7 +14,7 @@
 //! Memory: 12 bytes an extent of equal pages in `Extents`, bounded; 16,384 sets; 2 bytes a file.
 //!
 //! Known weaknesses: copy-on-write trees never write a page twice in place, so that only the context speaks;
-//! a lifetime that has no end yet teaches nothing.
+//! a context of which nothing has died yet goes to S0.
 
 pub(crate) mod clustering;
 mod name_class;
@@ -112,6 +112,10 @@ impl Page {
         self.written & ((1 << COUNT_SHIFT) - 1)
     }
 
+    fn set(self) -> Option<SetId> {
+        (self.set != NO_SET).then_some(SetId(self.set))
+    }
+
     fn owner(self) -> u16 {
         (self.written >> OWNER_SHIFT) as u16
     }
@@ -151,12 +155,10 @@ struct Ended {
 impl Ended {
     #[inline]
     fn add(&mut self, page: Page, lifetime: f32, pages: u32) {
-        if page.set == NO_SET {
-            return;
-        }
-        let (sum, count) = self.sums.at(page.set.into());
+        let Some(set) = page.set() else { return };
+        let (sum, count) = self.sums.at(set.0.into());
         if *count == 0 {
-            self.touched.push(SetId(page.set));
+            self.touched.push(set);
         }
         *sum += lifetime * pages as f32;
         *count = count.saturating_add(pages);
@@ -178,6 +180,8 @@ pub struct PcStreamPlus {
     placed: ById<Placed>,
     members: Vec<Member>,
     clustered_at: u64,
+    /// Pages that were dropped until then.
+    dropped: u64,
     /// Pages of address space, as far as they were written.
     space: u64,
 }
@@ -205,6 +209,7 @@ impl PcStreamPlus {
             placed: ById::default(),
             members: Vec::new(),
             clustered_at: 0,
+            dropped: 0,
             space: 1,
         })
     }
@@ -224,6 +229,14 @@ impl PcStreamPlus {
         // Half of a set's weight is left after twice the address space was written.
         let decay = (-((now - self.clustered_at) as f64) / (2.0 * self.space as f64)).exp2();
         self.clustered_at = now;
+        self.predictor.fade(decay, now);
+        if self.dropped != self.pages.evicted_pages() {
+            self.dropped = self.pages.evicted_pages();
+            self.predictor.nothing_lives(now);
+            self.pages.each(|page, run| {
+                page.set().inspect(|&set| self.predictor.born(set, run, now));
+            });
+        }
         self.members.clear();
         for (at, placed) in self.placed.iter_mut().enumerate() {
             placed.weight *= decay;
@@ -280,6 +293,7 @@ impl Scheme for PcStreamPlus {
             if let Some(old) = old {
                 let lifetime = log2(now - old.birth());
                 ended.add(old, lifetime, run);
+                old.set().inspect(|&set| predictor.died(set, run, now));
                 let around = &mut regions[region(page)];
                 let mean = if *around == 0 { lifetime } else { f32::from(*around) / FIXED };
                 *around = ((mean + REGION_RATE * (lifetime - mean)) * FIXED) as u16;
@@ -292,6 +306,7 @@ impl Scheme for PcStreamPlus {
             let set = predictor.set(Origin { context, history, name });
             let stream =
                 set.map_or(Stream::DEFAULT, |set| stream_of(set, run, placed, predictor, clustering));
+            set.inspect(|&set| predictor.born(set, run, now));
             push_run(out, start, run, stream);
             Page::new(now, owner, own, set)
         });
@@ -301,8 +316,9 @@ impl Scheme for PcStreamPlus {
     }
 
     fn discard(&mut self, event: &Event, now: u64, _: &Tables) {
-        let PcStreamPlus { pages, ended, .. } = self;
+        let PcStreamPlus { pages, ended, predictor, .. } = self;
         pages.discard(event.lba.0, event.pages, now, |page, run| {
+            page.set().inspect(|&set| predictor.died(set, run, now));
             ended.add(page, log2(now - page.birth()), run);
         });
         self.learn(now);
@@ -400,6 +416,30 @@ mod tests {
         assert!(!are_apart(true, PlusParams { names: false, ..default() }));
         assert!(are_apart(false, PlusParams { names: false, ..default() }), "by history alone");
         assert!(!are_apart(false, PlusParams { names: false, history: false, ..default() }));
+    }
+
+    /// With room for all pages, and for a part of them.
+    #[test]
+    fn the_predictor_knows_how_many_pages_live() {
+        let tables = tables(&[("/bin/a", ""), ("/bin/b", "")], &[]);
+        for max_bytes in [64 << 20, 8192] {
+            let params = PlusParams { max_bytes, ..PlusParams::default() };
+            let mut scheme = PcStreamPlus::new("test", &device(9), params).expect("valid");
+            let mut now = 0;
+            for i in 0..20_000u64 {
+                let (lba, pages) = (i * 7919 % 5000, 1 + (i % 13) as u32);
+                if i % 5 == 0 {
+                    scheme.discard(&discard(lba, pages), now, &tables);
+                } else {
+                    let event = Event { context: ContextId(1 + (i % 2) as u32), ..write(lba, pages) };
+                    scheme.place(&event, now, &tables, &mut Vec::new());
+                    now += u64::from(pages);
+                }
+            }
+            scheme.cluster(now);
+            assert_eq!(scheme.pages.evicted_pages() > 0, max_bytes == 8192);
+            assert_eq!(scheme.predictor.alive(), scheme.pages.live_pages() as f64);
+        }
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! The predictor of `pcstream-plus`: how long will the data of a write live?
 //!
-//! Idea: three keys describe a write, from the narrowest to the widest: context with history and name,
+//! Idea: a lifetime is what pages lived by the number that died: page time over deaths. Pages that still live count
+//! with their age. Without them data would seem short-lived at first, because short lifetimes end first. (This is the
+//! maximum likelihood estimate of a rate from censored samples; it takes lifetimes for exponential.)
+//!
+//! Three keys describe a write, from the narrowest to the widest: context with history and name,
 //! context with history, context alone. The narrow ones predict better, but only once they have seen enough. So the
 //! widest is the start, and each narrower one moves the prediction by as much as it knows (a shrinkage
 //! estimator: n observations against [`PRIOR`] of the wider key). History is the logarithm of how long
@@ -8,8 +12,8 @@
 //!
 //! A distinct triple of keys is a [`Set`]; a page keeps its set, and when it dies, all three learn.
 //!
-//! Units: lifetimes are logarithms, in octaves of pages of logical time. [`log2`] is linear between
-//! powers of two: within 0.09 octaves, and the same on every machine.
+//! Units: predictions are logarithms, in octaves of pages of logical time. [`log2`] is linear between
+//! powers of two: within 0.09 octaves, and the same on every machine. Page time is pages times pages of logical time.
 //!
 //! Memory: at most [`MAX_SETS`] sets and as many keys; a write that would need one more goes by its
 //! context alone, or, with too many contexts, by no prediction. Both are counted.
@@ -22,8 +26,8 @@ pub(crate) const MAX_SETS: usize = 1 << 14;
 const PRIOR: f32 = 16.0;
 /// Observations from which on a key counts no more than it does.
 const ENOUGH: u32 = 50;
-/// A key forgets with this weight, once it has seen its inverse.
-const KEY_RATE: f32 = 0.02;
+/// A key's scatter moves by this share of a new lifetime's, once it has seen its inverse.
+const KEY_RATE: f32 = 0.005;
 
 /// log2 of a lifetime, 0 and 1 pages being 0; linear between powers of two.
 #[inline]
@@ -35,21 +39,41 @@ pub(crate) fn log2(pages: u64) -> f32 {
     whole as f32 + fraction as f32 / (1u32 << 23) as f32
 }
 
-/// Mean and mean deviation of the lifetimes that were observed, with exponential forgetting.
+/// What is known of the lifetimes of some pages.
 #[derive(Clone, Copy, Default)]
 struct Key {
+    /// Pages that live, until `seen`.
+    alive: f64,
+    /// Page time and deaths until `seen`, older ones less.
+    lived: f64,
+    deaths: f64,
+    seen: u64,
+    /// Scatter of the lifetimes that ended: their mean in octaves, and the mean deviation from it, with exponential
+    /// forgetting.
     mean: f32,
     deviation: f32,
+    /// How many ended, counted once a request.
     n: u32,
 }
 
 impl Key {
+    fn pass(&mut self, now: u64) {
+        self.lived += self.alive * (now - self.seen) as f64;
+        self.seen = now;
+    }
+
     fn learn(&mut self, lifetime: f32) {
         self.n = self.n.saturating_add(1);
         let rate = (1.0 / self.n as f32).max(KEY_RATE);
         let error = lifetime - self.mean;
         self.mean += rate * error;
         self.deviation += rate * (error.abs() - self.deviation);
+    }
+
+    /// Expected lifetime in octaves, if anything ever died.
+    fn lifetime(&self) -> f32 {
+        // After thousands of half-lives without a death, nothing is left of either.
+        if self.deaths > 0.0 { log2((self.lived / self.deaths) as u64) } else { self.mean }
     }
 }
 
@@ -156,11 +180,58 @@ impl Predictor {
         self.refused
     }
 
-    /// Data of a set lived for so many octaves.
+    /// Pages of a set were written, the last at `now`.
+    #[inline]
+    pub(crate) fn born(&mut self, set: SetId, pages: u32, now: u64) {
+        self.each_key(set, |key| {
+            key.pass(now);
+            key.alive += f64::from(pages);
+        });
+    }
+
+    /// Pages of a set died.
+    #[inline]
+    pub(crate) fn died(&mut self, set: SetId, pages: u32, now: u64) {
+        self.each_key(set, |key| {
+            key.pass(now);
+            key.alive -= f64::from(pages);
+            key.deaths += f64::from(pages);
+        });
+    }
+
+    /// One request ended lifetimes of a set, of so many octaves on average.
     pub(crate) fn learn(&mut self, set: SetId, lifetime: f32) {
+        self.each_key(set, |key| key.learn(lifetime));
+    }
+
+    /// Weighs what was until now by `share`.
+    pub(crate) fn fade(&mut self, share: f64, now: u64) {
+        for key in self.contexts.iter_mut().chain(&mut self.keys) {
+            key.pass(now);
+            key.lived *= share;
+            key.deaths *= share;
+        }
+    }
+
+    /// Takes no page to live any more; the caller counts those that do with [`Predictor::born`].
+    pub(crate) fn nothing_lives(&mut self, now: u64) {
+        for key in self.contexts.iter_mut().chain(&mut self.keys) {
+            key.pass(now);
+            key.alive = 0.0;
+        }
+    }
+
+    /// Pages of all sets that live.
+    #[cfg(test)]
+    pub(crate) fn alive(&self) -> f64 {
+        self.contexts.iter().map(|key| key.alive).sum()
+    }
+
+    #[inline]
+    fn each_key(&mut self, set: SetId, mut f: impl FnMut(&mut Key)) {
         let Set { context, keys } = self.sets[usize::from(set.0)];
-        self.contexts[usize::from(context)].learn(lifetime);
-        keys.into_iter().flatten().for_each(|key| self.keys[usize::from(key)].learn(lifetime));
+        f(&mut self.contexts[usize::from(context)]);
+        keys.into_iter().flatten().for_each(|key| f(&mut self.keys[usize::from(key)]));
     }
 
     /// How long data of a set will live: each narrower key weighs what it has seen. `None` if nothing of the context died yet.
@@ -172,11 +243,15 @@ impl Predictor {
             return None;
         }
         let of_keys = keys.into_iter().flatten().map(|key| self.keys[usize::from(key)]);
-        let (lifetime, deviation) = of_keys.fold((wide.mean, wide.deviation), |(mean, deviation), key| {
-            let seen = key.n.min(ENOUGH) as f32;
-            let share = seen / (seen + PRIOR);
-            (mean + share * (key.mean - mean), deviation + share * (key.deviation - deviation))
-        });
+        let (lifetime, deviation) =
+            of_keys.fold((wide.lifetime(), wide.deviation), |(lifetime, deviation), key| {
+                let seen = key.n.min(ENOUGH) as f32;
+                let share = seen / (seen + PRIOR);
+                (
+                    lifetime + share * (key.lifetime() - lifetime),
+                    deviation + share * (key.deviation - deviation),
+                )
+            });
         // Of a normal distribution, the standard deviation is 1.25 mean deviations.
         Some(Prediction { lifetime, spread: (1.25 * deviation).max(0.5) })
     }
@@ -188,6 +263,62 @@ mod tests {
 
     fn origin(context: u32, history: u8, name: u16) -> Origin {
         Origin { context, history, name }
+    }
+
+    /// Pages of a set die, each as a request of its own; a set has as many of them alive at a time as it takes.
+    fn live(p: &mut Predictor, sets: &[SetId], lifetimes: &[u64], rounds: u64) {
+        for now in 0..rounds {
+            for (&set, &lifetime) in sets.iter().zip(lifetimes) {
+                if now >= lifetime {
+                    p.died(set, 1, now);
+                    p.learn(set, log2(lifetime));
+                }
+                p.born(set, 1, now);
+            }
+        }
+        p.fade(1.0, rounds);
+    }
+
+    #[test]
+    fn what_still_lives_counts_with_its_age() {
+        let mut p = Predictor::default();
+        let set = p.set(origin(1, 0, 0)).expect("room");
+        p.born(set, 100, 0);
+        p.died(set, 10, 8);
+        p.learn(set, 3.0);
+        // 100 pages for 8, and 90 for 56 more; 10 deaths.
+        p.fade(1.0, 64);
+        assert_eq!(p.predict(set).map(|p| p.lifetime), Some(log2((800 + 90 * 56) / 10)));
+        // What was is forgotten as a whole; what lives goes on.
+        p.fade(0.5, 64);
+        assert_eq!(p.predict(set).map(|p| p.lifetime), Some(log2(584)));
+        p.fade(1.0, 128);
+        assert_eq!(p.predict(set).map(|p| p.lifetime), Some(log2((2920 + 90 * 64) / 5)));
+        p.nothing_lives(128);
+        p.fade(1.0, 1000);
+        assert_eq!(p.predict(set).map(|p| p.lifetime), Some(log2((2920 + 90 * 64) / 5)));
+    }
+
+    /// Every page is equally likely to be written next. At first only short lifetimes have ended.
+    #[test]
+    fn a_lifetime_is_expected_alike_early_and_late() {
+        let mut p = Predictor::default();
+        let set = p.set(origin(1, 0, 0)).expect("room");
+        let (mut random, pages) = (1u64, 4096u64);
+        let mut written = vec![None; pages as usize];
+        for now in 0..16 * pages {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let page = &mut written[(random >> 33) as usize % pages as usize];
+            if let Some(birth) = page.replace(now) {
+                p.died(set, 1, now);
+                p.learn(set, log2(now - birth));
+            }
+            p.born(set, 1, now);
+            if now >= pages / 2 && now % 512 == 0 {
+                let lifetime = p.predict(set).expect("known").lifetime;
+                assert!((lifetime - 12.0).abs() < 0.25, "{now}: {lifetime}");
+            }
+        }
     }
 
     #[test]
@@ -205,12 +336,10 @@ mod tests {
         let mut p = Predictor::default();
         let known = p.set(origin(1, 0, 0)).expect("room");
         assert_eq!(p.predict(known), None);
-        (0..20).for_each(|_| p.learn(known, 10.0));
+        live(&mut p, &[known], &[16], 2000);
         let new = p.set(origin(1, 7, 3)).expect("room");
-        assert_eq!(
-            p.predict(new),
-            Some(Prediction { lifetime: 10.0, spread: p.predict(known).unwrap().spread })
-        );
+        assert_eq!(p.predict(new), p.predict(known));
+        assert!((p.predict(new).expect("known").lifetime - 4.0).abs() < 0.1);
         let other = p.set(origin(2, 7, 3)).expect("room");
         assert_eq!(p.predict(other), None, "another context says nothing");
         assert_eq!((p.sets(), p.contexts()), (4, 2));
@@ -220,12 +349,14 @@ mod tests {
     fn history_moves_the_prediction_by_what_it_has_seen() {
         let mut p = Predictor::default();
         let sets = [origin(1, 5, 0), origin(1, 12, 0)].map(|o| p.set(o).expect("room"));
-        for round in 0..200 {
-            p.learn(sets[round % 2], [4.0, 12.0][round % 2]);
-        }
+        live(&mut p, &sets, &[16, 4096], 100_000);
         let lifetimes = sets.map(|s| p.predict(s).expect("known").lifetime);
-        // 50 observations against 16 of the context, whose mean is near 8.
-        assert!((lifetimes[0] - 5.0).abs() < 0.1 && (lifetimes[1] - 11.0).abs() < 0.1, "{lifetimes:?}");
+        // 50 observations of 4 and 12 octaves against 16 of the context, where both die as often: 2056 pages.
+        let expected = [4.0, 12.0].map(|own| (50.0 * own + 16.0 * 11.0) / 66.0);
+        assert!(
+            (lifetimes[0] - expected[0]).abs() < 0.1 && (lifetimes[1] - expected[1]).abs() < 0.1,
+            "{lifetimes:?}"
+        );
     }
 
     #[test]
