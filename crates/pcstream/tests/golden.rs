@@ -49,7 +49,7 @@ const FULL: [&[&str]; 4] = [
 const LOSSES: [(&str, &str, &str, f64); 3] = [
     ("postgresql", "internal", "pcstream", 1.019),
     ("postgresql", "shared", "pcstream", 1.035),
-    ("postgresql", "shared", "pcstream-plus", 1.032),
+    ("postgresql", "shared", "pcstream-plus", 1.017),
 ];
 
 fn simulate(trace: &str, flags: &[&str]) -> Vec<Value> {

@@ -21,7 +21,7 @@ const FINE: f32 = 4.0;
 /// What lives shorter is the same to us: octaves (64 pages).
 const SHORTEST: f32 = 6.0;
 /// Bits a page that a further stream must save, and other cuts than those in use.
-const CUT: f64 = 0.02;
+const CUT: f64 = 0.015;
 /// Up to here, a device has too few streams to leave S0 to what is unknown.
 const FEW: u8 = 4;
 

@@ -293,7 +293,7 @@ impl Scheme for PcStreamPlus {
             if let Some(old) = old {
                 let lifetime = log2(now - old.birth());
                 ended.add(old, lifetime, run);
-                old.set().inspect(|&set| predictor.died(set, run, now));
+                old.set().inspect(|&set| predictor.died(set, run, old.birth(), now));
                 let around = &mut regions[region(page)];
                 let mean = if *around == 0 { lifetime } else { f32::from(*around) / FIXED };
                 *around = ((mean + REGION_RATE * (lifetime - mean)) * FIXED) as u16;
@@ -318,7 +318,7 @@ impl Scheme for PcStreamPlus {
     fn discard(&mut self, event: &Event, now: u64, _: &Tables) {
         let PcStreamPlus { pages, ended, predictor, .. } = self;
         pages.discard(event.lba.0, event.pages, now, |page, run| {
-            page.set().inspect(|&set| predictor.died(set, run, now));
+            page.set().inspect(|&set| predictor.died(set, run, page.birth(), now));
             ended.add(page, log2(now - page.birth()), run);
         });
         self.learn(now);
