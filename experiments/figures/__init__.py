@@ -12,11 +12,13 @@ from . import (
     commit_log,
     cpu,
     fstream,
+    fstream_sensitivity,
     internal_streams,
     iops,
     kinds_of_writes,
     levels,
     lifetimes_by_stream,
+    mapping_sensitivity,
     mappings,
     mqsim,
     no_discard,
@@ -29,7 +31,7 @@ from . import (
 
 MODULES = (
     activities, levels, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu,
-    utilisation, kinds_of_writes, fstream, commit_log, chunks, sensitivity, mqsim,
+    utilisation, kinds_of_writes, fstream, commit_log, chunks, sensitivity, mapping_sensitivity, fstream_sensitivity, mqsim,
 )  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}

@@ -79,13 +79,13 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def options(lab: Lab, trace: pc.Trace, name: str, utilisation: float | None, discard: bool) -> dict[str, Outcome]:
-    """WAF and time without streams, and with more and more of FStream's options."""
+def options(lab: Lab, trace: pc.Trace, name: str, utilisation: float | None, discard: bool, **device: int) -> dict[str, Outcome]:
+    """WAF and time without streams, and with more and more of FStream's options; ``device`` is what else to change of the drive."""
     found = {}
     for column, on in (("baseline", ()), *(XFS if name.endswith("xfs") else EXT4)):
         scheme = "fstream" if on else "baseline"
         given = {f"fstream.{option}": option in on for option in OPTIONS} if on else {}
-        results = lab.simulate(trace, (scheme,), utilisation, discard=discard, timing=True, set=given)
+        results = lab.simulate(trace, (scheme,), utilisation, discard=discard, timing=True, set=given, **device)
         found[column] = Outcome(float(results[scheme, LEGACY].waf), float(results[scheme, LEGACY].simulated_seconds))
     return found
 

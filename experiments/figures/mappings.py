@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pcstream as pc
 
 from ..fullness import BY_LIVE_DATA, filled
-from ..lab import LEGACY, Lab, Table, conditions, spread
+from ..lab import LEGACY, UTILISATION, Lab, Table, conditions, spread
 from ..pictures import pyplot
 
 NAME = "hotstorage14-fig3"
@@ -82,13 +82,13 @@ def make(lab: Lab) -> Table:
     return table
 
 
-def run(lab: Lab, trace: pc.Trace, pages: int, rules: str | None, discard: bool) -> Run:
-    """One simulation."""
+def run(lab: Lab, trace: pc.Trace, pages: int, rules: str | None, discard: bool, share: float = UTILISATION) -> Run:
+    """One simulation on a drive that is full up to a share."""
     scheme = "baseline" if rules is None else "manual"
     options: dict[str, Any] = {} if rules is None else {"rules": rules}
     results = lab.simulate(
         trace, [scheme], gc=LEGACY, streams=STREAMS, superblock_pages=pages, spare_factor=SPARE_FACTOR, timing=True,
-        **filled(discard), **options,
+        **filled(discard, share), **options,
     )  # fmt: skip
     result = results[scheme, LEGACY]
     tail = result.latency_us["write"]

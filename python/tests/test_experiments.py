@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Workloads of the experiments, and the sample traces that stand for them here.
 SAMPLES = {"rocksdb": "mixed", "cassandra": "mixed", "sqlite": "sqlite", "postgresql": "postgresql", "varmail-ext4": "mixed"}
 #: Figures of FAST'18 have workloads of their own.
-SERVERS = ("fast18-table3", "fast18-fig5")
+SERVERS = ("fast18-table3", "fast18-fig5", "fast18-sensitivity")
 
 
 @pytest.fixture(name="experiments")
@@ -244,6 +244,32 @@ def test_mappings_are_compared_with_one_stream(lab: Any, monkeypatch: pytest.Mon
     found = pc.simulate(trace, ["baseline"], device, pack_live=0.98, timing=True)
     assert normal[1]["WAF"] == f"{found['baseline'].waf:.3f}"
     assert lab.write(table).with_suffix(".svg").stat().st_size > 1000
+
+
+def test_mappings_over_utilisation_agree_with_those_of_one(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = experiments.FIGURES["hotstorage14-sensitivity"]
+    monkeypatch.setattr(module, "SUPERBLOCKS", (1, 4096))
+    monkeypatch.setattr(module, "SHARES", (0.9, 0.98))
+    table = module.make(lab)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    # There is no room for superblocks of 4 GiB.
+    points = [(row["superblock"], row["discards"], row["utilisation"]) for row in rows]
+    assert points == [("1 MiB", said, share) for said in ("yes", "no") for share in ("90%", "98%")]
+    for row, discard in ((rows[1], True), (rows[3], False)):
+        one = importlib.import_module("experiments.figures.mappings").run(lab, pc.datasets.load("mixed"), 256, "cassandra-multi-data", discard)
+        assert row["Multi-Data"] == one.waf
+    assert len(summary(module, lab.write(table))) == 2 + len(module.SUMMARY)
+
+
+def test_a_point_of_fast18_meets_the_paper(experiments: Any) -> None:
+    meets = experiments.FIGURES["fast18-sensitivity"].meets
+    assert meets("varmail-ext4", [2.0, 1.6, 1.5, 1.5], (-24.0, 31.0))
+    assert not meets("varmail-ext4", [2.0, 1.6, 1.5, 1.5], (-24.0, 29.0)), "throughput"
+    assert not meets("varmail-ext4", [2.0, 1.6, 1.5, 1.5], (-19.0, 31.0)), "WAF"
+    assert meets("fileserver-ext4-datajournal", [1.6, 1.2, 1.1, 1.05], (-34.0, 60.0))
+    assert not meets("fileserver-ext4-datajournal", [1.4, 1.2, 1.1, 1.05], (-25.0, 40.0)), "there is less to save"
+    assert not meets("fileserver-ext4", [1.2, 1.0, 1.0, 1.0], (-16.0, 20.0))
+    assert not meets("fileserver-xfs", [1.0, 1.0, 1.0, None], (0.0, 0.0)), "the paper has no number"
 
 
 @pytest.mark.parametrize(("discards", "discard"), [("yes", True), ("no", False)])
