@@ -17,6 +17,7 @@ use pcstream_place::{Learner, Placer};
 use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::pcstream::key::KeySource;
 use pcstream_placement::pcstream::table::AttributeTable;
+use pcstream_placement::registry::names;
 use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
 
 use super::site::{self, Site};
@@ -74,6 +75,15 @@ pub(super) fn streams(args: &PlaceArgs, place: &Site, choice: &Choice) -> Result
     Err(Failure::wrong_arguments(error))
 }
 
+/// Schemes that place by program context alone.
+fn that_place(streams: u8) -> Vec<&'static str> {
+    let places = |name: &&str| {
+        let built = Environment::new(streams).and_then(|device| configure(name)?.build(&device));
+        built.ok().and_then(Learner::new).is_some()
+    };
+    names().filter(places).collect()
+}
+
 /// Scheme, table and sink.
 pub(super) fn placer(
     args: &PlaceArgs,
@@ -101,8 +111,9 @@ pub(super) fn placer(
     let learner = built.and_then(Learner::new).ok_or_else(|| {
         Failure::wrong_arguments(anyhow!(
             "--scheme {}: it does not place by program context alone, so there is nothing to decide before a write is \
-             made; take pcstream, pcstream-tree, pcstream-paper or vstream-executable",
-            args.scheme
+             made; take one of {}",
+            args.scheme,
+            that_place(streams).join(", ")
         ))
     })?;
     let default = args.words.is_empty().then(|| table_file::default_path(&place.directory));
@@ -164,4 +175,17 @@ fn unusable(error: TableFileError) -> Failure {
 
 fn refused(flag: &str, value: &str, error: SchemeError) -> Failure {
     Failure::wrong_arguments(anyhow::Error::from(error).context(format!("{flag} {value}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemes_that_place_are_named() {
+        let names = that_place(8);
+        assert!(names.starts_with(&["pcstream"]) && names.contains(&"vstream-executable"), "{names:?}");
+        let others = ["baseline", "manual", "autostream-mq", "pcstream-plus", "vstream-file", "oracle"];
+        assert!(!others.iter().any(|other| names.contains(other)), "{names:?}");
+    }
 }
