@@ -66,7 +66,7 @@ def points(lab: Lab, trace: pc.Trace, name: str) -> Iterator[tuple[float, float,
                 continue
             all_of, base = run[last(run)], run["baseline"]
             changes = (100 * (all_of.waf / base.waf - 1), 100 * (base.seconds / all_of.seconds - 1))
-            yield share, factor, [run[column].waf if column in run else None for column in COLUMNS], changes
+            yield share, factor, [round(run[column].waf, 3) if column in run else None for column in COLUMNS], changes
 
 
 def meets(name: str, wafs: Sequence[float | None], changes: tuple[float, float]) -> bool:

@@ -46,8 +46,8 @@ def make(lab: Lab) -> Table:
                 faster = [runs[name].iops / runs["Normal"].iops for name in NAMES[1:]]
                 highest = max(peak(one) for one in runs.values())
                 at_end = last_third(runs["Normal"]) / highest
-                wafs = [float(one.waf) for one in runs.values()]
-                table.rows.append((f"{size} MiB", said, f"{share:.0%}", *wafs, *faster, at_end))
+                wafs = [one.waf for one in runs.values()]
+                table.rows.append((f"{size} MiB", said, f"{share:.0%}", *(f"{value:.3f}" for value in (*wafs, *faster, at_end))))
                 point = f"{size} MiB, {share:.0%}"
                 (gains if discard else falls)[point] = faster[-1] if discard else at_end
     table.remarks.append(

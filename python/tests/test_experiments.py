@@ -257,7 +257,7 @@ def test_mappings_over_utilisation_agree_with_those_of_one(experiments: Any, lab
     assert points == [("1 MiB", said, share) for said in ("yes", "no") for share in ("90%", "98%")]
     for row, discard in ((rows[1], True), (rows[3], False)):
         one = importlib.import_module("experiments.figures.mappings").run(lab, pc.datasets.load("mixed"), 256, "cassandra-multi-data", discard)
-        assert row["Multi-Data"] == one.waf
+        assert row["Multi-Data"] == f"{one.waf:.3f}"
     assert len(summary(module, lab.write(table))) == 2 + len(module.SUMMARY)
 
 
