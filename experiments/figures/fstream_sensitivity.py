@@ -40,7 +40,7 @@ def make(lab: Lab) -> Table:
         for share, factor, cells, changes in points(lab, trace, name) if trace else ():
             table.rows.append((name, f"{share:.0%}", f"{factor:g}", *cells, f"{changes[0]:+.0f}", waf, f"{changes[1]:+.0f}", performance))
             if meets(name, cells, changes):
-                met.append(f"{share:.0%} and x {factor:g}")
+                met.append(f"{share:.0%} (superblock x {factor:g})")
         if trace and waf != "-":
             numbers = number(waf) is not None
             paper = f"WAF {waf} % and performance {performance} %, within {NEAR} points each" if numbers else f"WAF {waf} (at most {NEAR_1})"
