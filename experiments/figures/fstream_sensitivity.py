@@ -24,7 +24,7 @@ SUPERBLOCKS = (0.25, 1.0, 2.0)
 STREAMS = 5
 #: A superblock is a multiple of so many pages, which the drive programs at once.
 PROGRAM = 8
-#: A gain is met if it differs from the paper's by so many percentage points at most.
+#: A gain is reached if it differs from the paper's by so many percentage points at most.
 NEAR = 5
 #: What the paper calls near 1.
 NEAR_1 = 1.1
@@ -36,15 +36,15 @@ def make(lab: Lab) -> Table:
     table = Table(NAME, "FAST'18 Fig. 5 over utilisation and superblock: WAF by FStream's options, and the gain with all of them, in %", columns)
     for name, (performance, waf) in PAPER.items():
         trace = lab.first(name)
-        met = []
+        reached = []
         for share, factor, cells, changes in points(lab, trace, name) if trace else ():
             table.rows.append((name, f"{share:.0%}", f"{factor:g}", *cells, f"{changes[0]:+.0f}", waf, f"{changes[1]:+.0f}", performance))
             if meets(name, cells, changes):
-                met.append(f"{share:.0%} (superblock x {factor:g})")
+                reached.append(f"{share:.0%} (superblock x {factor:g})")
         if trace and waf != "-":
             numbers = number(waf) is not None
             paper = f"WAF {waf} % and performance {performance} %, within {NEAR} points each" if numbers else f"WAF {waf} (at most {NEAR_1})"
-            table.remarks.append(f"{name}: the paper has {paper}. That is met {'at ' + '; '.join(met) if met else 'nowhere'}.")
+            table.remarks.append(f"{name}: the paper has {paper}. That is reached {'at ' + '; '.join(reached) if reached else 'nowhere'}.")
     table.remarks.insert(
         0,
         f"Device: {DEVICE} scaled, spare factor {SPARE_FACTOR:.0%}, {STREAMS} streams, no internal streams, no discards. Utilisation: what the "

@@ -57,19 +57,19 @@ def make(lab: Lab) -> Table:
     )
     if gains:
         best, worst = max(gains, key=gains.__getitem__), min(falls, key=falls.__getitem__)
-        met = [point for point, gain in gains.items() if gain >= GAIN]
+        fast = [point for point, gain in gains.items() if gain >= GAIN]
         low = [point for point, fall in falls.items() if fall <= WITHOUT_TRIM]
         table.remarks.append(
             f"With discards Multi-Data is at most {gains[best] - 1:.0%} faster than Normal ({best}); the paper's {GAIN - 1:.0%} "
-            f"{reached(met)}. Without discards Normal falls to {falls[worst]:.0%} of the peak at least ({worst}); the paper's "
+            f"{reached(fast)}. Without discards Normal falls to {falls[worst]:.0%} of the peak at least ({worst}); the paper's "
             f"{WITHOUT_TRIM:.0%} {reached(low)}."
         )
     return table
 
 
 def reached(points: Sequence[str]) -> str:
-    """At which points the paper's number is met."""
-    return f"is met at {'; '.join(points)}" if points else "is met nowhere"
+    """At which points the paper's number is reached."""
+    return f"is reached at {'; '.join(points)}" if points else "is reached nowhere"
 
 
 def summary(rows: Sequence[Row]) -> str:
