@@ -237,17 +237,17 @@ impl PcStreamPlus {
                 page.set().inspect(|&set| self.predictor.born(set, run, now));
             });
         }
+        let predictor = &self.predictor;
+        let predictions: Vec<_> =
+            (0..predictor.sets()).map(|set| predictor.predict(SetId(set as u16))).collect();
         self.members.clear();
-        for (at, placed) in self.placed.iter_mut().enumerate() {
+        for (placed, prediction) in self.placed.iter_mut().zip(&predictions) {
             placed.weight *= decay;
-            if let Some(prediction) = self.predictor.predict(SetId(at as u16)) {
-                let Placed { weight, stream } = *placed;
-                self.members.push(Member { weight, prediction, stream });
-            }
+            let Placed { weight, stream } = *placed;
+            self.members.extend(prediction.map(|prediction| Member { weight, prediction, stream }));
         }
         self.clustering.update(&self.members, log2(self.space) + 2.0);
-        for (at, placed) in self.placed.iter_mut().enumerate() {
-            let prediction = self.predictor.predict(SetId(at as u16));
+        for (placed, prediction) in self.placed.iter_mut().zip(predictions) {
             placed.stream = prediction.and_then(|prediction| self.clustering.stream(prediction));
         }
     }
