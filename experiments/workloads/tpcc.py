@@ -49,6 +49,12 @@ CONDITIONS = (
         " (SELECT max(o_id) FROM orders WHERE o_w_id = d_w_id AND o_d_id = d_id)",
     ),
     (
+        # A district whose orders are all delivered has none that is new.
+        "D_NEXT_O_ID - 1 = greatest NO_O_ID",
+        "SELECT no_w_id, no_d_id FROM new_order JOIN district ON d_w_id = no_w_id AND d_id = no_d_id"
+        " GROUP BY no_w_id, no_d_id HAVING max(no_o_id) <> max(d_next_o_id) - 1",
+    ),
+    (
         "new orders have consecutive numbers",
         "SELECT no_w_id, no_d_id FROM new_order GROUP BY no_w_id, no_d_id HAVING max(no_o_id) - min(no_o_id) + 1 <> count(*)",
     ),

@@ -33,7 +33,9 @@ def test_tpcc_finds_what_is_inconsistent(tmp_path: Path, monkeypatch: pytest.Mon
     bench.load()
     bench.run(50, rate=None)
     assert bench.broken() == []
+    db.execute("DELETE FROM new_order WHERE no_d_id = 5 AND no_o_id = (SELECT max(no_o_id) FROM new_order WHERE no_d_id = 5)")
+    assert bench.broken() == ["D_NEXT_O_ID - 1 = greatest NO_O_ID"]
     db.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
     db.execute("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 3")
     db.execute("DELETE FROM order_line WHERE ol_d_id = 4 AND ol_number = 1 AND ol_o_id = 1")
-    assert len(bench.broken()) == 3
+    assert len(bench.broken()) == 4
