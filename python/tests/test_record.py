@@ -107,6 +107,12 @@ def test_a_recording_without_a_name_lives_as_long_as_its_object(tmp_path: Path, 
     assert not directory.exists() and [file.name for file in tmp_path.iterdir()] == ["pcstream"]
 
 
+def test_an_error_of_the_size_says_where_it_was_given(tmp_path: Path) -> None:
+    fake = program(tmp_path, "echo 'error: --size is 1, expected a multiple of 4096' >&2\nexit 2\n")
+    with pytest.raises(pc.RecordError, match='multiple of 4096; --size is the SIZE of on="scratch:SIZE"$'):
+        pc.record(["true"], on="scratch:1", binary=fake)
+
+
 def test_a_whole_trace_stays_where_the_program_fails_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = program(tmp_path, SMALL + "echo 'error: cannot unmount: target is busy' >&2\nexit 1\n")
     monkeypatch.setenv("TRACE", str(pc.datasets.load("sqlite").path))

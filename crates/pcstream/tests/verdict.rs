@@ -145,7 +145,8 @@ fn the_verdict_blames_free_space_only_where_there_is_some() {
 fn the_verdict_offers_nothing_that_costs_more() {
     let place = Place::new();
     let trace = place.path("own.pctrace");
-    ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "200K", "-o", &trace]);
+    let made = ["generate", "zipf", "--theta", "0.3", "--pages", "16K", "--writes", "200K", "-o", &trace];
+    ends_with(0, &made);
     let said = |flags: &[&str]| {
         let flags = [&["simulate", &trace], flags, &["--json", "-"]].concat();
         json(&flags)["verdict"]["sentences"].to_string()

@@ -69,6 +69,8 @@ def record(
     failure = failure_of(trace.meta) if trace else None
     if trace is None or (failure is None and code not in (0, LOSSES)):
         error = error_of(said).replace("replace it with --force", "replace it with overwrite=True")
+        if "--size" in error:
+            error += '; --size is the SIZE of on="scratch:SIZE"'
         if trace is not None:
             # Such as a scratch file system that stays busy, after the recording.
             error += f"; the trace is in {output}"
