@@ -108,7 +108,7 @@ def test_a_recording_without_a_name_lives_as_long_as_its_object(tmp_path: Path, 
 
 
 def test_an_error_of_the_size_says_where_it_was_given(tmp_path: Path) -> None:
-    fake = program(tmp_path, "echo 'error: --size is 1, expected a multiple of 4096' >&2\nexit 2\n")
+    fake = program(tmp_path, "#!/bin/sh\necho 'error: --size is 1, expected a multiple of 4096' >&2\nexit 2\n")
     with pytest.raises(pc.RecordError, match='multiple of 4096; --size is the SIZE of on="scratch:SIZE"$'):
         pc.record(["true"], on="scratch:1", binary=fake)
 
