@@ -5,7 +5,7 @@
 //! variance of their lifetimes, each taken for normal around its prediction (all in octaves). The
 //! cheapest cut of the line of predictions into intervals is found exactly, by dynamic programming over
 //! bins of a quarter octave. A further stream is opened only if it saves [`CUT`]: every open superblock
-//! takes spare area.
+//! takes spare area. A single interval shares S0 with what is unknown.
 //!
 //! Data should stay with the data it was placed with. So the cuts in use are kept until others save
 //! [`CUT`], and a new cluster takes over the stream with which it shares most.
@@ -91,12 +91,10 @@ impl Clustering {
         if total <= 0.0 {
             return;
         }
-        let mut first = usize::from(self.streams > FEW);
-        let begins = cheapest(&points, usize::from(self.streams) - first, CUT * total);
-        if begins.len() == 1 {
-            // Nothing to tell apart: it can share what is open for the unknown.
-            first = 0;
-        }
+        let kept = usize::from(self.streams > FEW);
+        let begins = cheapest(&points, usize::from(self.streams) - kept, CUT * total);
+        // A single interval can share what is open for the unknown: there is nothing to tell apart.
+        let first = if begins.len() == 1 { 0 } else { kept };
         let new: Vec<u32> = begins.iter().map(|&point| points[point].0).collect();
         let old: Vec<u32> = self.cuts.iter().map(|cut| cut.0).collect();
         let price = |begins: &[u32]| price(&points, begins, CUT * total);
@@ -223,7 +221,7 @@ mod tests {
         let mut c = Clustering::new(9);
         let wide: Vec<Member> = (0..8).map(|i| member(1.0, 10.0 + i as f32 / 4.0, 8.0)).collect();
         c.update(&wide, 20.0);
-        assert_eq!(c.cuts.len(), 1);
+        assert_eq!(c.cuts, [(40, Stream::DEFAULT)]);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! so that streams tell most about when their pages die. This file keeps what is known of every page.
 //!
 //! A write is placed by what is known before it; then it is learned from: what one request ended counts once
-//! for each set of writes, with its mean. Writes of which nothing is known go to S0, which is nothing else's
-//! with five streams or more. Metadata without a context is known by its kind.
+//! for each set of writes, with its mean. Writes of which nothing is known go to S0. With five streams or more
+//! they share it only with a single cluster. Metadata without a context is known by its kind.
 //!
 //! Units: pages, logical time, octaves (log2 of pages).
 //!
@@ -234,7 +234,9 @@ impl PcStreamPlus {
             self.dropped = self.pages.evicted_pages();
             self.predictor.nothing_lives(now);
             self.pages.each(|page, run| {
-                page.set().inspect(|&set| self.predictor.born(set, run, now));
+                if let Some(set) = page.set() {
+                    self.predictor.born(set, run, now);
+                }
             });
         }
         let predictor = &self.predictor;
@@ -293,7 +295,9 @@ impl Scheme for PcStreamPlus {
             if let Some(old) = old {
                 let lifetime = log2(now - old.birth());
                 ended.add(old, lifetime, run);
-                old.set().inspect(|&set| predictor.died(set, run, old.birth(), now));
+                if let Some(set) = old.set() {
+                    predictor.died(set, run, old.birth(), now);
+                }
                 let around = &mut regions[region(page)];
                 let mean = if *around == 0 { lifetime } else { f32::from(*around) / FIXED };
                 *around = ((mean + REGION_RATE * (lifetime - mean)) * FIXED) as u16;
@@ -306,7 +310,9 @@ impl Scheme for PcStreamPlus {
             let set = predictor.set(Origin { context, history, name });
             let stream =
                 set.map_or(Stream::DEFAULT, |set| stream_of(set, run, placed, predictor, clustering));
-            set.inspect(|&set| predictor.born(set, run, now));
+            if let Some(set) = set {
+                predictor.born(set, run, now);
+            }
             push_run(out, start, run, stream);
             Page::new(now, owner, own, set)
         });
@@ -318,7 +324,9 @@ impl Scheme for PcStreamPlus {
     fn discard(&mut self, event: &Event, now: u64, _: &Tables) {
         let PcStreamPlus { pages, ended, predictor, .. } = self;
         pages.discard(event.lba.0, event.pages, now, |page, run| {
-            page.set().inspect(|&set| predictor.died(set, run, page.birth(), now));
+            if let Some(set) = page.set() {
+                predictor.died(set, run, page.birth(), now);
+            }
             ended.add(page, log2(now - page.birth()), run);
         });
         self.learn(now);

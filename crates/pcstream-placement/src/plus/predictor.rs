@@ -190,7 +190,7 @@ impl Predictor {
         self.refused
     }
 
-    /// Pages of a set were written, the last at `now`.
+    /// Pages of a set were written.
     #[inline]
     pub(crate) fn born(&mut self, set: SetId, pages: u32, now: u64) {
         self.each_key(set, |key| {
@@ -279,13 +279,13 @@ mod tests {
 
     /// Pages of a set die, each as a request of its own; a set has as many of them alive at a time as it takes.
     fn live(p: &mut Predictor, sets: &[SetId], lifetimes: &[u64], rounds: u64) {
-        for now in 0..rounds {
+        for at in 0..rounds {
             for (&set, &lifetime) in sets.iter().zip(lifetimes) {
-                if now >= lifetime {
-                    p.died(set, 1, now - lifetime, now);
+                if at >= lifetime {
+                    p.died(set, 1, at - lifetime, at);
                     p.learn(set, log2(lifetime));
                 }
-                p.born(set, 1, now);
+                p.born(set, 1, at);
             }
         }
         p.fade(1.0, rounds);
@@ -318,17 +318,17 @@ mod tests {
         let set = p.set(origin(1, 0, 0)).expect("room");
         let (mut random, pages) = (1u64, 4096u64);
         let mut written = vec![None; pages as usize];
-        for now in 0..16 * pages {
+        for at in 0..16 * pages {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let page = &mut written[(random >> 33) as usize % pages as usize];
-            if let Some(birth) = page.replace(now) {
-                p.died(set, 1, birth, now);
-                p.learn(set, log2(now - birth));
+            if let Some(birth) = page.replace(at) {
+                p.died(set, 1, birth, at);
+                p.learn(set, log2(at - birth));
             }
-            p.born(set, 1, now);
-            if now >= pages / 2 && now % 512 == 0 {
+            p.born(set, 1, at);
+            if at >= pages / 2 && at % 512 == 0 {
                 let lifetime = p.predict(set).expect("known").lifetime;
-                assert!((lifetime - 12.0).abs() < 0.25, "{now}: {lifetime}");
+                assert!((lifetime - 12.0).abs() < 0.25, "{at}: {lifetime}");
             }
         }
     }
