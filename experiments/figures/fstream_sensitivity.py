@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pcstream as pc
 
+from ..fullness import no_room
 from ..lab import DEVICE, SPARE_FACTOR, Lab, Table
 from ..summaries import Row, markdown, percent
 from .fstream import COLUMNS, PAPER, last, options
@@ -34,10 +35,11 @@ def make(lab: Lab) -> Table:
     """A row for each workload and point, of the first recording of each."""
     columns = ("workload", "utilisation", "superblock", *COLUMNS, "WAF", "paper, WAF", "IOPS", "paper, performance")
     table = Table(NAME, "FAST'18 Fig. 5 over utilisation and superblock: WAF by FStream's options, and the gain with all of them, in %", columns)
+    missing: list[str] = []
     for name, (performance, waf) in PAPER.items():
         trace = lab.first(name)
         reached = []
-        for share, factor, cells, changes in points(lab, trace, name) if trace else ():
+        for share, factor, cells, changes in points(lab, trace, name, missing) if trace else ():
             table.rows.append((name, f"{share:.0%}", f"{factor:g}", *cells, f"{changes[0]:+.0f}", waf, f"{changes[1]:+.0f}", performance))
             if meets(name, cells, changes):
                 reached.append(f"{share:.0%} (superblock x {factor:g})")
@@ -51,18 +53,25 @@ def make(lab: Lab) -> Table:
         "recording writes to. Superblock: a multiple of that drive's. IOPS of a simulation with 32 requests outstanding. The first recording "
         "of each workload.",
     )
+    table.remarks += no_room(missing)
     return table
 
 
-def points(lab: Lab, trace: pc.Trace, name: str) -> Iterator[tuple[float, float, list[float | None], tuple[float, float]]]:
-    """Of every point that can be: utilisation, superblock, the WAF of each column, and the changes of WAF and IOPS in percent."""
+def points(
+    lab: Lab, trace: pc.Trace, name: str, missing: list[str]
+) -> Iterator[tuple[float, float, list[float | None], tuple[float, float]]]:
+    """Of every point that can be: utilisation, superblock, the WAF of each column, and the changes of WAF and IOPS in percent.
+
+    Points that cannot be are added to ``missing``.
+    """
     for share in SHARES:
         own = int(lab.simulate(trace, ["baseline"], share, discard=False).device["superblock_pages"])
         for factor in SUPERBLOCKS:
             try:
-                run = options(lab, trace, name, share, False, superblock_pages=PROGRAM * round(own * factor / PROGRAM), streams=STREAMS)
-            except pc.Error as error:
-                print(f"{name}, {share:.0%}, superblock x {factor:g}: left out: {error}")
+                pages = PROGRAM * max(round(own * factor / PROGRAM), 1)
+                run = options(lab, trace, name, share, False, superblock_pages=pages, streams=STREAMS)
+            except pc.DeviceError:
+                missing.append(f"{name}, {share:.0%}, superblock x {factor:g}")
                 continue
             all_of, base = run[last(run)], run["baseline"]
             changes = (100 * (all_of.waf / base.waf - 1), 100 * (base.seconds / all_of.seconds - 1))

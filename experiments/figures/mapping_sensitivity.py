@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pcstream as pc
 
+from ..fullness import no_room
 from ..lab import DEVICE, DISCARDS, Lab, Table
 from ..summaries import Row, markdown, percent
 from .mappings import MAPPINGS, SPARE_FACTOR, STREAMS, WORKLOAD, last_third, peak, run
@@ -35,13 +36,14 @@ def make(lab: Lab) -> Table:
     trace = lab.first(WORKLOAD)
     gains: dict[str, float] = {}
     falls: dict[str, float] = {}
+    missing: list[str] = []
     for size in SUPERBLOCKS if trace else ():
         for discard, said in DISCARDS:
             for share in SHARES:
                 try:
                     runs = {name: run(lab, trace, size * 256, RULES[name], discard, share) for name in NAMES}
-                except pc.Error as error:
-                    print(f"{size} MiB, {share:.0%}: left out: {error}")
+                except pc.DeviceError:
+                    missing.append(f"{size} MiB, discards: {said}, {share:.0%}")
                     continue
                 faster = [runs[name].iops / runs["Normal"].iops for name in NAMES[1:]]
                 highest = max(peak(one) for one in runs.values())
@@ -52,10 +54,11 @@ def make(lab: Lab) -> Table:
                 (gains if discard else falls)[point] = faster[-1] if discard else at_end
     table.remarks.append(
         f"Device: {DEVICE} scaled, spare factor {SPARE_FACTOR:.0%}, {STREAMS} streams, no internal streams. Utilisation: what the recording "
-        f"writes to, with discards the data that lives at once, at its most. IOPS are over those of Normal. Last third / peak: throughput of Normal in the last third of the run, over "
-        "the best of 30 windows of any mapping. The first recording."
+        "writes to, with discards the data that lives at once, at its most. IOPS are over those of Normal. Last third / peak: throughput of "
+        "Normal in the last third of the run, over the best of 30 windows of any mapping. The first recording."
     )
-    if gains:
+    table.remarks += no_room(missing)
+    if gains and falls:
         best, worst = max(gains, key=gains.__getitem__), min(falls, key=falls.__getitem__)
         fast = [point for point, gain in gains.items() if gain >= GAIN]
         low = [point for point, fall in falls.items() if fall <= WITHOUT_TRIM]

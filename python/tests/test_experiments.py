@@ -252,7 +252,8 @@ def test_mappings_over_utilisation_agree_with_those_of_one(experiments: Any, lab
     monkeypatch.setattr(module, "SHARES", (0.9, 0.98))
     table = module.make(lab)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    # There is no room for superblocks of 4 GiB.
+    # There is no room for superblocks of 4 GiB, which is said.
+    assert "no room: 4096 MiB, discards: yes, 90%; " in " ".join(table.remarks)
     points = [(row["superblock"], row["discards"], row["utilisation"]) for row in rows]
     assert points == [("1 MiB", said, share) for said in ("yes", "no") for share in ("90%", "98%")]
     for row, discard in ((rows[1], True), (rows[3], False)):
