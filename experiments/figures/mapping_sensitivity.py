@@ -83,8 +83,8 @@ def summary(rows: Sequence[Row]) -> str:
         for share in SUMMARY:
             cells = [cell for discards in ("no", "yes") for cell in numbers(found.get((size, share, discards)))]
             lines.append((size, percent(share), *cells))
-    columns = ("WAF: Normal", "Multi-Data", "throughput", "Normal at the end")
-    return markdown(("superblock", "utilisation", *columns, *(f"discards: {columns[0]}", *columns[1:])), lines)
+    columns = ("Multi-Data", "throughput", "Normal at the end")
+    return markdown(("superblock", "utilisation", "WAF: Normal", *columns, "with discards: Normal", *columns), lines)
 
 
 def numbers(row: Row | None) -> Sequence[str]:
