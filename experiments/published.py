@@ -22,7 +22,7 @@ from .figures import FIGURES
 from .summaries import Row
 
 #: In ``docs/results``.
-DOCUMENTS = ("README.md", "claims.md")
+DOCUMENTS = ("README.md", "claims.md", "../pcstream-plus.md")
 #: Figures with a table in a document.
 SUMMARIES: dict[str, Callable[[Sequence[Row]], str]] = {
     name: module.summary for name, module in FIGURES.items() if hasattr(module, "summary")

@@ -22,6 +22,8 @@ from . import (
     mappings,
     mqsim,
     no_discard,
+    plus,
+    plus_parts,
     sensitivity,
     streams,
     table_of_contexts,
@@ -31,7 +33,8 @@ from . import (
 
 MODULES = (
     activities, levels, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu,
-    utilisation, kinds_of_writes, fstream, commit_log, chunks, sensitivity, mapping_sensitivity, fstream_sensitivity, mqsim,
+    utilisation, kinds_of_writes, fstream, commit_log, chunks, sensitivity, mapping_sensitivity, fstream_sensitivity,
+    plus, plus_parts, mqsim,
 )  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}

@@ -28,12 +28,13 @@ def _published(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture(name="results")
 def _results(published: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory in place of ``docs/results``, whose README.md has a table of every figure that has one."""
-    results = tmp_path / "docs"
-    results.mkdir()
+    results = tmp_path / "docs" / "results"
+    results.mkdir(parents=True)
     monkeypatch.setattr(published.lab, "RESULTS", results)
     tables = "\n".join(f"<!-- {name} -->\n\n| old |\n\n<!-- /{name} -->\n\nBelow.\n" for name in published.SUMMARIES)
     (results / "README.md").write_text(f"# Results\n\n{tables}")
-    (results / "claims.md").write_text("# Claims\n")
+    for document in published.DOCUMENTS[1:]:
+        (results / document).write_text("# No tables\n")
     return results
 
 
