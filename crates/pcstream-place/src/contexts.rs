@@ -107,7 +107,10 @@ impl Decisions {
             let before = (decision.stream, decision.hint);
             if clustered || decision.stream == Stream::DEFAULT {
                 decision.stream = known.stream;
-                let place = self.order.iter().position(|&stream| stream == known.stream);
+                // S0 may be one of the streams in the order, and hold what is unknown, too.
+                let place = known
+                    .lifetime_pages
+                    .and_then(|_| self.order.iter().position(|&stream| stream == known.stream));
                 decision.hint = place.map(|place| self.hints.of_place(place, self.order.len()));
             }
             (decision.lifetime_pages, decision.samples) = (known.lifetime_pages, known.samples);

@@ -18,6 +18,7 @@ pub mod learner;
 mod lock;
 pub mod notify;
 pub mod placer;
+mod replacement;
 pub mod settings;
 pub mod sink;
 pub mod sinks;

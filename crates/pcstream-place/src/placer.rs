@@ -248,6 +248,7 @@ mod tests {
 
     #[test]
     fn a_table_with_more_contexts_than_are_kept_is_refused_and_stays_whole() {
+        use crate::table_file::Room::{Fixed, TableBytes};
         let dir = tempfile::tempdir().expect("a directory");
         let table = dir.path().join("t.table");
         let mut first = placer(&table).expect("there is none yet");
@@ -260,14 +261,26 @@ mod tests {
             let file = TableFile::new(&table, &locks(), "pcstream", KeySource::Context)?.with_room(room);
             Placer::new("pcstream", learner, Box::new(Nothing), Some(file))
         };
-        let error = begin(1).err().expect("it has two").to_string();
-        assert!(
-            error.contains("t.table has 2 contexts, but pcstream.table_bytes has room for 1")
-                && error.contains("--set pcstream.table_bytes=26"),
-            "{error}"
-        );
+        for (room, remedy) in [
+            (TableBytes(1), "run --set pcstream.table_bytes=26, or give another file with --table"),
+            (Fixed(1), "lost: give another file with --table"),
+        ] {
+            let error = begin(room).err().expect("it has two").to_string();
+            let said = "t.table has 2 contexts, but pcstream has room for 1";
+            assert!(error.contains(said) && error.ends_with(remedy), "{error}");
+        }
         assert_eq!(std::fs::read(&table).expect("it is there"), saved);
-        drop(begin(2).expect("both fit"));
+        drop(begin(Fixed(2)).expect("both fit"));
+    }
+
+    #[test]
+    fn what_a_kill_left_beside_a_table_goes_with_the_next_placer() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let table = dir.path().join("t.table");
+        let left = crate::replacement::make(dir.path(), table.file_name().expect("a name"), 0o644);
+        let (_, left) = left.expect("it can be made").keep().expect("it can be kept");
+        drop(placer(&table).expect("there is none yet"));
+        assert!(!left.exists());
     }
 
     #[test]

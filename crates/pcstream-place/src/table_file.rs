@@ -9,11 +9,12 @@
 //! Nothing is kept open where the table lies: its file system can be unmounted. No table is written to what is there then.
 //! Directories that were made for a table go again if no file comes into them.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pcstream_placement::parameter::Value as _;
@@ -25,6 +26,7 @@ use pcstream_system::trusted_file::{Untrusted, open_regular};
 use thiserror::Error;
 
 use crate::lock::{Lock, NotLocked};
+use crate::replacement;
 
 /// Where tables of daemons lie.
 pub const TABLES: &str = "/var/lib/pcstream";
@@ -129,9 +131,10 @@ pub enum TableFileError {
     },
     /// It has more contexts than the scheme keeps.
     #[error(
-        "the table {path} has {found} contexts, but {scheme}.table_bytes has room for {room}, and the others would be lost: \
-         run --set {scheme}.table_bytes={}, or give another file with --table",
-        *found as u64 * ENTRY_BYTES,
+        "the table {path} has {found} contexts, but {scheme} has room for {}, and the others would be lost: {}give another \
+         file with --table",
+        room.contexts(),
+        room.remedy(scheme, *found),
         path = path.display()
     )]
     TooMany {
@@ -140,10 +143,36 @@ pub enum TableFileError {
         /// Its contexts.
         found: usize,
         /// Those that the scheme keeps.
-        room: usize,
+        room: Room,
         /// Its name.
         scheme: String,
     },
+}
+
+/// Contexts that a scheme keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// As many as fit into its parameter `table_bytes`.
+    TableBytes(usize),
+    /// So many, whatever its parameters.
+    Fixed(usize),
+}
+
+impl Room {
+    fn contexts(self) -> usize {
+        let (Room::TableBytes(contexts) | Room::Fixed(contexts)) = self;
+        contexts
+    }
+
+    /// What makes room for so many.
+    fn remedy(self, scheme: &str, contexts: usize) -> String {
+        match self {
+            Room::TableBytes(_) => {
+                format!("run --set {scheme}.table_bytes={}, or ", contexts as u64 * ENTRY_BYTES)
+            }
+            Room::Fixed(_) => String::new(),
+        }
+    }
 }
 
 /// What tells one file from another at the same place.
@@ -167,8 +196,7 @@ pub struct TableFile {
     path: PathBuf,
     scheme: String,
     key: KeySource,
-    /// Contexts that the scheme keeps.
-    room: usize,
+    room: Room,
     /// Of the file as it was last read or written here; `None`: there was none.
     stamp: Option<Stamp>,
     written: Vec<u8>,
@@ -199,7 +227,7 @@ impl TableFile {
             path: path.to_owned(),
             scheme: scheme.to_owned(),
             key,
-            room: usize::MAX,
+            room: Room::Fixed(usize::MAX),
             stamp: None,
             written: Vec::new(),
             contexts: 0,
@@ -212,14 +240,19 @@ impl TableFile {
         let directory = file.directory().metadata().map_err(|e| file.error("look at its directory", e))?;
         file.directory = (directory.dev(), directory.ino());
         file.lock = Some(file.locked(locks, &directory)?);
+        replacement::remove_left(&file.held_directory()?.1, file.name());
         Ok(file)
     }
 
     /// The same for a scheme that keeps so many contexts: a table with more is refused, for it would be cut when it is saved.
     #[must_use]
-    pub fn with_room(mut self, contexts: usize) -> TableFile {
-        self.room = contexts;
+    pub fn with_room(mut self, room: Room) -> TableFile {
+        self.room = room;
         self
+    }
+
+    fn name(&self) -> &OsStr {
+        self.path.file_name().unwrap_or_default()
     }
 
     /// Where it lies.
@@ -270,7 +303,7 @@ impl TableFile {
             return Err(TableFileError::OtherKeys { path, found: table.key(), expected: self.key, scheme });
         }
         let found = table.entries().len();
-        if found > self.room {
+        if found > self.room.contexts() {
             let (path, scheme) = (self.path.clone(), self.scheme.clone());
             return Err(TableFileError::TooMany { path, found, room: self.room, scheme });
         }
@@ -294,7 +327,7 @@ impl TableFile {
             self.directory = (made.dev(), made.ino());
         }
         let (_held, directory) = self.held_directory()?;
-        let place = directory.join(self.path.file_name().unwrap_or_default());
+        let place = directory.join(self.name());
         let mut temporary = self.temporary_in(&directory)?;
         let file = temporary.as_file_mut();
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
@@ -342,10 +375,7 @@ impl TableFile {
 
     /// A file in its directory, which will take its place.
     fn temporary_in(&self, directory: &Path) -> Result<tempfile::NamedTempFile, TableFileError> {
-        let permissions = std::fs::Permissions::from_mode(0o644);
-        let made =
-            tempfile::Builder::new().prefix(".pcstream-").permissions(permissions).tempfile_in(directory);
-        made.map_err(|e| {
+        replacement::make(directory, self.name(), 0o644).map_err(|e| {
             // Without the path of the temporary file, which is another one each time.
             let why = e.to_string();
             let why = why.split(" at path ").next().unwrap_or(&why).to_owned();
@@ -366,7 +396,7 @@ impl TableFile {
 
     /// The lock of its name in this directory. A name may be as long as that of any file, so its hash stands for it.
     fn locked(&self, locks: &Path, directory: &Metadata) -> Result<Lock, TableFileError> {
-        let name = fnv1a(self.path.file_name().unwrap_or_default().as_bytes());
+        let name = fnv1a(self.name().as_bytes());
         let name = format!("table-{:x}-{}-{name:016x}.lock", directory.dev(), directory.ino());
         Lock::take(&locks.join(name)).map_err(|error| match error {
             NotLocked::Held(holder) => TableFileError::Taken { path: self.path.clone(), holder },

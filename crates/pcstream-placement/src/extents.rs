@@ -8,7 +8,8 @@
 //! Units: pages; logical time.
 //!
 //! Memory: [`Extents::bytes`] counts a group with its place in the index, and the room of its values. A
-//! page of sequential data costs 1.2 bytes (values of 8 bytes), a page that was written alone 9 to 10. At
+//! page of sequential data costs 1.2 bytes (values of 8 bytes), a page that was written alone 9 to 20, the
+//! more the fewer pages around it live (docs/schemes.md has a table). At
 //! `max_bytes` the least recently referenced eighth of the groups goes and its pages are counted; a
 //! reference is a write to the group, or a discard of a part of it. Room that is free for further groups
 //! and values comes on top.

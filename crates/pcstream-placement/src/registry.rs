@@ -214,6 +214,7 @@ static REGISTRY: &[SchemeInfo] = &[
     online("pcstream-tree", "pcstream; a call path with few lifetimes goes by its innermost frames or its program", || with(|p: &mut PcStreamParams| p.key = KeySource::ContextTree)),
     online("pcstream-forget", "pcstream; its table is emptied when a linker ends, so after each build (FAST'19: no table)", || with(PcStreamParams::forget_builds)),
     online("pcstream-plus", "ours: contexts, file names and the earlier lifetimes of each page", default::<PlusParams>),
+    online("pcstream-plus-context", "pcstream-plus by contexts alone, so that `place` can give real writes its streams", || with(PlusParams::contexts_alone)),
     online("vstream-extension", "pcstream's mapper by file extension instead of context (after vStream, HotStorage'18)", || with(|p: &mut PcStreamParams| p.key = KeySource::Extension)),
     online("vstream-file", "pcstream's mapper by file", || with(|p: &mut PcStreamParams| p.key = KeySource::File)),
     online("vstream-executable", "pcstream's mapper by executable", || with(|p: &mut PcStreamParams| p.key = KeySource::Executable)),

@@ -46,10 +46,12 @@ const FULL: [&[&str]; 4] = [
 
 /// Where learned streams cost more than a percent: trace, GC destination, scheme, and WAF over that of `baseline`, rounded
 /// up. docs/scheme-choices.md says why.
-const LOSSES: [(&str, &str, &str, f64); 3] = [
+const LOSSES: [(&str, &str, &str, f64); 5] = [
     ("postgresql", "internal", "pcstream", 1.019),
     ("postgresql", "shared", "pcstream", 1.035),
     ("postgresql", "shared", "pcstream-plus", 1.017),
+    ("postgresql", "internal", "pcstream-plus-context", 1.012),
+    ("postgresql", "shared", "pcstream-plus-context", 1.038),
 ];
 
 fn simulate(trace: &str, flags: &[&str]) -> Vec<Value> {
@@ -116,14 +118,19 @@ fn learned_streams_are_hardly_worse_than_none() {
     };
     let mut worst: BTreeMap<(&str, &str, &str), f64> = BTreeMap::new();
     for (trace, device) in CASES.iter().chain(&DATABASES).flat_map(full) {
-        let some = ["--scheme", "baseline,pcstream,pcstream-plus", "--gc", "own,internal,shared"];
+        let some = [
+            "--scheme",
+            "baseline,pcstream,pcstream-plus,pcstream-plus-context",
+            "--gc",
+            "own,internal,shared",
+        ];
         let results = simulate(trace, &[device, &some].concat());
         let waf = |scheme: &str, gc: &str| {
             let one = results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == gc);
             one.expect("a result")["waf"].as_f64().expect("a WAF")
         };
         for gc in ["own", "internal", "shared"] {
-            for scheme in ["pcstream", "pcstream-plus"] {
+            for scheme in ["pcstream", "pcstream-plus", "pcstream-plus-context"] {
                 let cost = worst.entry((trace, gc, scheme)).or_default();
                 *cost = cost.max(waf(scheme, gc) / waf("baseline", gc));
             }
@@ -140,7 +147,7 @@ fn learned_streams_are_hardly_worse_than_none() {
     assert!(wrong.is_empty(), "WAF over that of baseline: {wrong:?}");
 }
 
-/// Where no page differs from another, `pcstream-plus` opens no stream. So it costs nothing.
+/// Where no page differs from another, `pcstream-plus` opens no stream. So it costs nothing, and the same by contexts alone.
 #[test]
 fn evenly_spread_writes_need_no_stream() {
     let place = common::Place::new();
@@ -153,18 +160,19 @@ fn evenly_spread_writes_need_no_stream() {
                 "--spare-factor",
                 spare_factor,
                 "--scheme",
-                "baseline,pcstream-plus",
+                "baseline,pcstream-plus,pcstream-plus-context",
                 "--gc",
                 "own,internal,shared",
             ];
             let results = results_of(trace, &flags);
-            for plus in results.iter().filter(|r| r["scheme"] == "pcstream-plus") {
+            for plus in results.iter().filter(|r| r["scheme"] != "baseline") {
                 let same =
                     |r: &&Value| r["scheme"] == "baseline" && r["gc_destination"] == plus["gc_destination"];
                 assert_eq!(
                     plus["waf"],
                     results.iter().find(same).expect("a result")["waf"],
-                    "{pages} {seed} {spare_factor}"
+                    "{pages} {seed} {spare_factor} {}",
+                    plus["scheme"]
                 );
             }
         }

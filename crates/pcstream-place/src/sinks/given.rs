@@ -16,6 +16,7 @@
 //! Known weaknesses: a placer that is killed between two calls, after a line and before its hint, takes the file's earlier
 //! hint for the program's own.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{File as Opened, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use crate::files::Identity;
+use crate::replacement;
 
 /// Files whose hints are known.
 pub const MAX_GIVEN: usize = 1 << 20;
@@ -84,7 +86,16 @@ impl Given {
         }
         given.lines = text.lines().count();
         given.new_files = given.changes.len();
+        replacement::remove_left(given.directory(), given.name());
         Ok(given)
+    }
+
+    fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    fn name(&self) -> &OsStr {
+        self.path.file_name().unwrap_or_default()
     }
 
     /// The hint that a file was given.
@@ -152,8 +163,7 @@ impl Given {
             let _ = write!(text, "{}", line(identity, change));
             text
         });
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        let mut new = tempfile::Builder::new().prefix(".pcstream-").tempfile_in(directory)?;
+        let mut new = replacement::make(self.directory(), self.name(), 0o600)?;
         new.write_all(text.as_bytes())?;
         self.file = new.persist(&self.path)?;
         (self.lines, self.cut) = (self.changes.len(), false);

@@ -50,11 +50,20 @@ impl Choice {
     }
 }
 
+/// What to say of a name that is no sink.
+pub fn unknown(name: &str) -> String {
+    let there_are = format!("no such sink; there are auto, {}", names().join(", "));
+    match name {
+        "emulated" => format!("{there_are}. `pcstream run --live` runs a command on an emulated drive"),
+        _ => there_are,
+    }
+}
+
 /// Why no sink was chosen.
 #[derive(Debug, Error)]
 pub enum ChoiceError {
     /// No such sink.
-    #[error("--sink {0}: no such sink; there are auto, {names}", names = names().join(", "))]
+    #[error("--sink {0}: {error}", error = unknown(.0))]
     Unknown(String),
     /// The one that was asked for does not work here.
     #[error("--sink {name}: {why}")]
@@ -240,6 +249,7 @@ mod tests {
             (none::INFO.streams)(&device())
         );
         let error = choose("all", &device()).expect_err("no such sink").to_string();
-        assert!(error.contains("--sink all") && error.contains("auto") && error.contains("none"), "{error}");
+        assert!(error.contains("--sink all") && error.contains("auto") && error.ends_with("none"), "{error}");
+        assert!(unknown("emulated").contains("pcstream run --live"));
     }
 }

@@ -187,6 +187,16 @@ impl Keys {
         (self.by_kind[at] != NO_KEY).then(|| Writer(self.by_kind[at]))
     }
 
+    /// The writer of a signature that an earlier run knew; `None` for one more than a live table can tell apart.
+    pub(crate) fn writer_with(&mut self, signature: Signature) -> Option<Writer> {
+        Some(self.number(signature)).filter(|&number| number != NO_KEY).map(Writer)
+    }
+
+    /// Every writer so far, in the order of their numbers.
+    pub(crate) fn writers(&self) -> impl Iterator<Item = (Writer, Signature)> {
+        (0..).map(Writer).zip(self.writers.iter().map(|known| known.signature))
+    }
+
     /// The number of a key; NO_KEY for one more than a live table can tell apart.
     fn number(&mut self, signature: Signature) -> u32 {
         let next = self.writers.len() as u32;

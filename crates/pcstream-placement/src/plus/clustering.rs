@@ -77,6 +77,11 @@ impl Clustering {
         self.changes
     }
 
+    /// The streams in use, the shortest lifetime first.
+    pub(crate) fn by_lifetime(&self) -> Vec<Stream> {
+        self.cuts.iter().map(|cut| cut.1).collect()
+    }
+
     /// Where data of this lifetime goes; `None` before the first clustering.
     #[inline]
     pub(crate) fn stream(&self, prediction: Prediction) -> Option<Stream> {

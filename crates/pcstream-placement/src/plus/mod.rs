@@ -9,13 +9,15 @@
 //! for each set of writes, with its mean. Writes of which nothing is known go to S0. With five streams or more
 //! they share it only with a single cluster. Metadata without a context is known by its kind.
 //!
-//! Units: pages, logical time, octaves (log2 of pages).
+//! Units: pages, logical time, octaves (log2 of pages). A page keeps the time modulo 2^40 pages; one that lives longer
+//! counts as younger.
 //!
 //! Memory: 12 bytes an extent of equal pages in `Extents`, bounded; 16,384 sets; 2 bytes a file.
 //!
 //! Known weaknesses: copy-on-write trees never write a page twice in place, so that only the context speaks;
 //! a context of which nothing has died yet goes to S0.
 
+mod by_context;
 pub(crate) mod clustering;
 mod name_class;
 pub(crate) mod predictor;
@@ -27,12 +29,16 @@ use crate::extents::{self, Extents};
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters};
 use crate::pcstream::key::{KeySource, Keys};
+use crate::pcstream::lifetime::Writer;
 use crate::pcstream::{OPEN_SHARE, streams_within};
 use crate::plus::clustering::{Clustering, Member};
 use crate::plus::name_class::NameClasses;
 use crate::plus::predictor::{Origin, Predictor, SetId, log2};
 use crate::prefetch::Ahead;
-use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
+use crate::scheme::{ByContext, Placement, Scheme, SchemeFact, Stream, push_run};
+
+/// Contexts that are kept apart if neither history nor names are: one more takes a set and two keys.
+pub const MAX_CONTEXTS: usize = predictor::MAX_SETS - 2;
 
 /// Pages written between clusterings; less at the start.
 const CLUSTER_PAGES: u64 = 2048;
@@ -64,6 +70,17 @@ pub struct PlusParams {
 impl Default for PlusParams {
     fn default() -> Self {
         PlusParams { max_bytes: 64 << 20, open_share: OPEN_SHARE, history: true, names: true }
+    }
+}
+
+impl PlusParams {
+    /// What the kernel can do when a write is made: it knows its context, and no more.
+    pub fn contexts_alone(&mut self) {
+        (self.history, self.names) = (false, false);
+    }
+
+    fn by_context(&self) -> bool {
+        !self.history && !self.names
     }
 }
 
@@ -103,13 +120,22 @@ struct Page {
 /// Owners are known by 16 bits of a hash.
 const OWNER_SHIFT: u32 = 48;
 const COUNT_SHIFT: u32 = 40;
+const TIME: u64 = (1 << COUNT_SHIFT) - 1;
 /// A mean over more lifetimes than this no longer changes its rate.
 const MOST: u32 = 15;
 const NO_SET: u16 = u16::MAX;
+/// Of data without one.
+const NO_CONTEXT: u32 = 0;
+
+/// The predictor's number of a context.
+fn context_of(writer: Writer) -> u32 {
+    writer.0 + 1
+}
 
 impl Page {
-    fn birth(self) -> u64 {
-        self.written & ((1 << COUNT_SHIFT) - 1)
+    /// Pages written since.
+    fn age(self, now: u64) -> u64 {
+        now.wrapping_sub(self.written) & TIME
     }
 
     fn set(self) -> Option<SetId> {
@@ -131,8 +157,8 @@ impl Page {
         (mean, (n + 1).min(MOST))
     }
 
-    fn new(birth: u64, owner: u16, (own, n): (f32, u32), set: Option<SetId>) -> Page {
-        let written = u64::from(owner) << OWNER_SHIFT | u64::from(n) << COUNT_SHIFT | birth;
+    fn new(now: u64, owner: u16, (own, n): (f32, u32), set: Option<SetId>) -> Page {
+        let written = u64::from(owner) << OWNER_SHIFT | u64::from(n) << COUNT_SHIFT | now & TIME;
         Page { written, own: (own * FIXED) as u16, set: set.map_or(NO_SET, |set| set.0) }
     }
 }
@@ -167,6 +193,7 @@ impl Ended {
 
 /// The scheme.
 pub struct PcStreamPlus {
+    name: &'static str,
     params: PlusParams,
     keys: Keys,
     names: NameClasses,
@@ -180,6 +207,8 @@ pub struct PcStreamPlus {
     placed: ById<Placed>,
     members: Vec<Member>,
     clustered_at: u64,
+    /// How often that gave sets other streams.
+    moves: u64,
     /// Pages that were dropped until then.
     dropped: u64,
     /// Pages of address space, as far as they were written.
@@ -197,6 +226,7 @@ impl PcStreamPlus {
         let bytes = params.max_bytes;
         check(bytes >= 4096, scheme, "max_bytes", bytes, "at least 4096")?;
         Ok(PcStreamPlus {
+            name: scheme,
             params,
             keys: Keys::new(KeySource::Context, true),
             names: NameClasses::default(),
@@ -209,6 +239,7 @@ impl PcStreamPlus {
             placed: ById::default(),
             members: Vec::new(),
             clustered_at: 0,
+            moves: 0,
             dropped: 0,
             space: 1,
         })
@@ -249,9 +280,13 @@ impl PcStreamPlus {
             self.members.extend(prediction.map(|prediction| Member { weight, prediction, stream }));
         }
         self.clustering.update(&self.members, log2(self.space) + 2.0);
+        let mut moved = false;
         for (placed, prediction) in self.placed.iter_mut().zip(predictions) {
+            let before = placed.stream;
             placed.stream = prediction.and_then(|prediction| self.clustering.stream(prediction));
+            moved |= before.is_some() && before != placed.stream;
         }
+        self.moves += u64::from(moved);
     }
 }
 
@@ -283,8 +318,7 @@ impl Scheme for PcStreamPlus {
     }
 
     fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>) {
-        // Number 0 is for data without a context.
-        let context = self.keys.writer_of(event, tables).map_or(0, |writer| writer.0 + 1);
+        let context = self.keys.writer_of(event, tables).map_or(NO_CONTEXT, context_of);
         let name = if self.params.names { self.names.of(event.file, tables) } else { 0 };
         let owner = if event.file.0 != 0 { event.file.0 } else { !context };
         let owner = (owner.wrapping_mul(0x9e37_79b9) >> 16) as u16;
@@ -293,10 +327,11 @@ impl Scheme for PcStreamPlus {
         pages.write(event.lba.0, event.pages, now, |old, page, run| {
             let (mut history, mut own) = (0, (0.0, 0));
             if let Some(old) = old {
-                let lifetime = log2(now - old.birth());
+                let age = old.age(now);
+                let lifetime = log2(age);
                 ended.add(old, lifetime, run);
                 if let Some(set) = old.set() {
-                    predictor.died(set, run, old.birth(), now);
+                    predictor.died(set, run, age, now);
                 }
                 let around = &mut regions[region(page)];
                 let mean = if *around == 0 { lifetime } else { f32::from(*around) / FIXED };
@@ -324,10 +359,11 @@ impl Scheme for PcStreamPlus {
     fn discard(&mut self, event: &Event, now: u64, _: &Tables) {
         let PcStreamPlus { pages, ended, predictor, .. } = self;
         pages.discard(event.lba.0, event.pages, now, |page, run| {
+            let age = page.age(now);
             if let Some(set) = page.set() {
-                predictor.died(set, run, page.birth(), now);
+                predictor.died(set, run, age, now);
             }
-            ended.add(page, log2(now - page.birth()), run);
+            ended.add(page, log2(age), run);
         });
         self.learn(now);
     }
@@ -344,6 +380,14 @@ impl Scheme for PcStreamPlus {
             ("live_pages_dropped", self.pages.evicted_pages()),
             ("streams_used", self.streams.into()),
         ]
+    }
+
+    fn by_context(&mut self) -> Option<&mut dyn ByContext> {
+        self.params.by_context().then_some(self as &mut dyn ByContext)
+    }
+
+    fn learned(&self) -> Option<Vec<u8>> {
+        self.params.by_context().then(|| self.save())
     }
 }
 
@@ -369,10 +413,7 @@ mod tests {
     fn a_page_keeps_its_values() {
         assert_eq!(size_of::<Page>(), 12);
         let page = Page::new((1 << 40) - 1, 0xabcd, (10.5, MOST), Some(SetId(4000)));
-        assert_eq!(
-            (page.birth(), page.owner(), { page.own }, { page.set }),
-            ((1 << 40) - 1, 0xabcd, 10752, 4000)
-        );
+        assert_eq!((page.age(1 << 40), page.owner(), { page.own }, { page.set }), (1, 0xabcd, 10752, 4000));
         assert_eq!(page.after(26.5), (10.5 + 16.0 / 16.0, MOST));
         assert_eq!(Page::new(0, 0, (0.0, 0), None).after(7.0), (7.0, 1));
     }

@@ -30,6 +30,8 @@ const ENOUGH: u32 = 50;
 /// 0.09 more by [`log2`]. Lifetimes that scatter more are of pages that differ. A few that live long then raise the mean far
 /// above what most pages live, so what exceeds this gap is left out.
 const GAP: f32 = 1.0;
+/// Mean deviation of the logarithms of exponential lifetimes from their mean, in octaves.
+const EXPONENTIAL_DEVIATION: f32 = 1.4;
 /// A key's scatter moves by this share of a new lifetime's, once it has seen its inverse.
 const KEY_RATE: f32 = 0.005;
 
@@ -41,6 +43,12 @@ pub(crate) fn log2(pages: u64) -> f32 {
     // 23 bits behind the leading one, as a float has them.
     let fraction = (pages << (63 - whole) << 1) >> 41;
     whole as f32 + fraction as f32 / (1u32 << 23) as f32
+}
+
+/// Pages of a logarithm, rounded: the inverse of [`log2`], and the same on every machine.
+pub(crate) fn pages(octaves: f32) -> u64 {
+    let (whole, fraction) = (octaves.max(0.0).floor().min(63.0), octaves.max(0.0).fract());
+    ((1.0 + f64::from(fraction)) * (1u64 << whole as u32) as f64).round() as u64
 }
 
 /// What is known of the lifetimes of some pages.
@@ -73,6 +81,15 @@ impl Key {
         let error = lifetime - self.mean;
         self.mean += rate * error;
         self.deviation += rate * (error.abs() - self.deviation);
+    }
+
+    /// Takes for known that data lives so many octaves, as `n` requests said. It counts as [`ENOUGH`] pages at most, so
+    /// that what dies from now on soon speaks for itself.
+    fn restore(&mut self, lifetime: f32, n: u32) {
+        self.deaths = f64::from(n.min(ENOUGH));
+        self.lived = self.deaths * pages(lifetime) as f64;
+        self.ended = self.lived;
+        (self.mean, self.deviation, self.n) = (lifetime - GAP, EXPONENTIAL_DEVIATION, n);
     }
 
     /// Expected lifetime in octaves, if anything ever died.
@@ -141,6 +158,21 @@ impl Predictor {
         }
     }
 
+    /// The set of a context by itself, if it was ever written to.
+    pub(crate) fn set_of_context(&self, context: u32) -> Option<SetId> {
+        self.set_index.get(&(context, 0, 0)).copied()
+    }
+
+    /// Requests that ended lifetimes of a set's context.
+    pub(crate) fn samples(&self, set: SetId) -> u32 {
+        self.contexts[usize::from(self.sets[usize::from(set.0)].context)].n
+    }
+
+    /// Takes up what an earlier run learned of a context in place of what is known of it.
+    pub(crate) fn restore(&mut self, set: SetId, lifetime: f32, samples: u32) {
+        self.each_key(set, |key| key.restore(lifetime, samples));
+    }
+
     #[cold]
     fn new_set(&mut self, origin: Origin) -> Option<SetId> {
         let Origin { context, history, name } = origin;
@@ -199,14 +231,14 @@ impl Predictor {
         });
     }
 
-    /// Pages of a set died that were written at `birth`.
+    /// Pages of a set died at this age.
     #[inline]
-    pub(crate) fn died(&mut self, set: SetId, pages: u32, birth: u64, now: u64) {
+    pub(crate) fn died(&mut self, set: SetId, pages: u32, age: u64, now: u64) {
         self.each_key(set, |key| {
             key.pass(now);
             key.alive -= f64::from(pages);
             key.deaths += f64::from(pages);
-            key.ended += f64::from(pages) * (now - birth) as f64;
+            key.ended += f64::from(pages) * age as f64;
         });
     }
 
@@ -282,7 +314,7 @@ mod tests {
         for at in 0..rounds {
             for (&set, &lifetime) in sets.iter().zip(lifetimes) {
                 if at >= lifetime {
-                    p.died(set, 1, at - lifetime, at);
+                    p.died(set, 1, lifetime, at);
                     p.learn(set, log2(lifetime));
                 }
                 p.born(set, 1, at);
@@ -296,7 +328,7 @@ mod tests {
         let mut p = Predictor::default();
         let set = p.set(origin(1, 0, 0)).expect("room");
         p.born(set, 100, 0);
-        p.died(set, 10, 0, 8);
+        p.died(set, 10, 8, 8);
         p.learn(set, 3.0);
         // 100 pages for 8, and 90 for 56 more; 10 deaths.
         p.fade(1.0, 64);
@@ -322,7 +354,7 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let page = &mut written[(random >> 33) as usize % pages as usize];
             if let Some(birth) = page.replace(at) {
-                p.died(set, 1, birth, at);
+                p.died(set, 1, at - birth, at);
                 p.learn(set, log2(at - birth));
             }
             p.born(set, 1, at);
@@ -353,6 +385,11 @@ mod tests {
     fn logarithms_by_hand() {
         assert_eq!([0, 1, 2, 3, 4, 6, 1 << 40].map(log2), [0.0, 0.0, 1.0, 1.5, 2.0, 2.5, 40.0]);
         assert_eq!(log2(u64::MAX), 64.0);
+        assert_eq!([-1.0, 0.0, 1.0, 1.5, 2.5, 40.0].map(pages), [1, 1, 2, 3, 6, 1 << 40]);
+        assert_eq!([0.9, 63.9, 64.0, 1e9].map(|octaves| pages(octaves) > 1), [true; 4], "no overflow");
+        for known in [5u64, 11, 1000, 123_456] {
+            assert_eq!(pages(log2(known)), known);
+        }
         for pages in [5u64, 11, 1000, 123_456_789] {
             let error = (pages as f32).log2() - log2(pages);
             assert!((0.0..0.0861).contains(&error), "{pages}: {error}");

@@ -12,13 +12,13 @@ use pcstream_place::instance::Instance;
 use pcstream_place::settings::set_for_placing;
 use pcstream_place::sink::{ByRequest, STREAMS_MAX, SinkInputs};
 use pcstream_place::sinks::Choice;
-use pcstream_place::table_file::{self, TableFile, TableFileError};
+use pcstream_place::table_file::{self, Room, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer};
 use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::pcstream::key::KeySource;
 use pcstream_placement::pcstream::table::AttributeTable;
 use pcstream_placement::registry::names;
-use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
+use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure, plus};
 
 use super::site::{self, Site};
 use crate::args::PlaceArgs;
@@ -120,8 +120,10 @@ pub(super) fn placer(
     let learner = learner.with_hints(HintClasses::of(place.device.file_system));
     let name = scheme.scheme();
     let table = args.table.as_deref().or(default.as_deref());
-    let learns = |params: &mut PcStreamParams| (params.key, AttributeTable::room(params.table_bytes));
-    let (key, room) = scheme.params_mut().map_or((KeySource::default(), usize::MAX), learns);
+    let (key, room) = match scheme.params_mut::<PcStreamParams>() {
+        Some(params) => (params.key, Room::TableBytes(AttributeTable::room(params.table_bytes))),
+        None => (KeySource::Context, Room::Fixed(plus::MAX_CONTEXTS)),
+    };
     let table = table.map(|path| real_table(path, args.table.is_some())).transpose()?;
     let table = table.map(|real| table_file(&real, instance.directory(), name, key, ui)).transpose()?;
     let table = table.map(|table| table.with_room(room));
@@ -184,7 +186,11 @@ mod tests {
     #[test]
     fn schemes_that_place_are_named() {
         let names = that_place(8);
-        assert!(names.starts_with(&["pcstream"]) && names.contains(&"vstream-executable"), "{names:?}");
+        assert!(names.starts_with(&["pcstream"]), "{names:?}");
+        assert!(
+            ["vstream-executable", "pcstream-plus-context"].iter().all(|name| names.contains(name)),
+            "{names:?}"
+        );
         let others = ["baseline", "manual", "autostream-mq", "pcstream-plus", "vstream-file", "oracle"];
         assert!(!others.iter().any(|other| names.contains(other)), "{names:?}");
     }
