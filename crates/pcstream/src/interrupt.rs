@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM while something is made that must not be left half done: the first is noticed between two pieces
+//! Signals that end the program while something is made that must not be left half done: the first is noticed between two pieces
 //! of work, so that temporary files are removed on the way out; the second ends the program at once. After a capture, whose
 //! signals somebody else catches (`stop`), there is no such second one.
 
@@ -6,10 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 
+use pcstream_system::process::ignores;
+
 use crate::failure::Failure;
+
+/// Signals that ask to stop. What was started by `nohup` goes on when its terminal is gone.
+pub fn asking_to_stop() -> impl Iterator<Item = i32> {
+    let hang_up = !ignores(SIGHUP);
+    [SIGINT, SIGTERM, SIGQUIT].into_iter().chain(hang_up.then_some(SIGHUP))
+}
 
 /// The signal that came, if one did.
 #[derive(Clone, Debug)]
@@ -19,7 +27,7 @@ impl Interrupt {
     /// From now on the signals are noted instead of ending the program.
     pub fn watch() -> anyhow::Result<Interrupt> {
         let (signal_number, came) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        for signal in [SIGINT, SIGTERM] {
+        for signal in asking_to_stop() {
             // In this order, or the first signal would count as the second.
             flag::register_conditional_default(signal, came.clone())
                 .and_then(|_| flag::register(signal, came.clone()))

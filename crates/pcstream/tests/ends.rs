@@ -28,9 +28,11 @@ fn interrupt(child: &Child, signal: Signal) {
 
 #[test]
 fn an_interrupted_generate_leaves_nothing_and_ends_as_a_shell_expects() {
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::QUIT, 131), (Signal::HUP, 129)] {
         let dir = tempfile::tempdir().unwrap();
-        let mut generate = program();
+        // Whoever runs the tests by `nohup` ignores SIGHUP.
+        let mut generate = Command::new("env");
+        generate.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_pcstream")]);
         generate.args(["generate", "uniform", "--pages", "1M", "--writes", "1T", "-o", "t.pctrace"]);
         let mut child = generate.current_dir(dir.path()).stderr(Stdio::null()).spawn().unwrap();
         let meta = dir.path().join("t.pctrace.partial/meta.json");
