@@ -62,10 +62,11 @@ fn merge(files: &[PathBuf], base: Option<&Path>, output: &Path, ui: Ui) -> Resul
     of_one_scheme(&tables)?;
     of_one_key(&tables, "merge")?;
     each_once(&files)?;
+    let files: Vec<Vec<u8>> = tables.iter().map(|(_, table)| table.to_bytes()).collect();
     if base.is_some() {
         take_out_base(&mut tables, ui);
     }
-    for (first, second) in alike(&tables) {
+    for (first, second) in alike(&tables, &files) {
         ui.remark(&format!(
             "{first} and {second} hold the same, which counts twice: leave one out if it is a copy"
         ));
@@ -144,12 +145,12 @@ fn each_once(files: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Names of tables that hold what an earlier one does, each with that. A table without contexts counts for nothing.
-fn alike(tables: &[(String, SavedTable)]) -> Vec<(&str, &str)> {
-    let mut seen: HashMap<Vec<u8>, &str> = HashMap::new();
+/// Names of tables whose files hold what an earlier one does, each with that. A table without contexts counts for nothing.
+fn alike<'a>(tables: &'a [(String, SavedTable)], files: &'a [Vec<u8>]) -> Vec<(&'a str, &'a str)> {
+    let mut seen: HashMap<&[u8], &str> = HashMap::new();
     let mut found = Vec::new();
-    for (path, table) in tables.iter().filter(|(_, table)| !table.entries().is_empty()) {
-        match seen.entry(table.to_bytes()) {
+    for ((path, _), file) in tables.iter().zip(files).filter(|((_, table), _)| !table.entries().is_empty()) {
+        match seen.entry(file) {
             Entry::Occupied(first) => found.push((*first.get(), path.as_str())),
             Entry::Vacant(place) => _ = place.insert(path),
         }

@@ -178,6 +178,19 @@ fn what_the_fleet_knows_already_counts_once() {
         let mean = (l1 * n1 + l2 * (n2 - n1) + n2 / 2) / n2;
         assert_eq!(entry["lifetime_pages"].as_u64(), Some(mean), "{shown}");
     }
+    // One that learned as much again holds something else than the base, though it learned the same.
+    let twice = place.path("twice");
+    let mut doubled = fs::read(&fleet).expect("a table");
+    let end = doubled.len() - 8;
+    for entry in doubled[64..end].chunks_exact_mut(16) {
+        let samples = u32::from_le_bytes(entry[12..].try_into().expect("four bytes"));
+        entry[12..].copy_from_slice(&(2 * samples).to_le_bytes());
+    }
+    let sum = pcstream_placement::fnv1a(&doubled[..end]).to_le_bytes();
+    doubled[end..].copy_from_slice(&sum);
+    fs::write(&twice, doubled).expect("it can be written");
+    let (_, said) = ends_with(0, &["table", "merge", "--base", &fleet, "-o", &idle, &twice]);
+    assert!(!said.contains("hold the same"), "{said}");
     // A host that forgot and learned again has fewer samples than the base.
     let (_, said) = ends_with(0, &["table", "merge", "--base", &new, "-o", &idle, &fleet]);
     assert!(said.contains(&format!("{fleet}: 2 contexts with fewer samples than in the base")), "{said}");
