@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use pcstream_place::sinks;
 use pcstream_placement::SchemeError;
 use pcstream_ssd::{GcDestination, MAX_OVERPROVISIONING, UnknownName, VictimPolicy, Watermarks, profile};
 use pcstream_trace::import::{self, Format};
@@ -89,11 +90,8 @@ pub fn scheme_name(text: &str) -> Result<String, SchemeError> {
 
 /// The name of a sink, or `auto`.
 pub fn sink(text: &str) -> Result<String, String> {
-    let names = pcstream_place::sinks::names();
-    if text == "auto" || names.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("no such sink; there are auto, {}", names.join(", ")))
+    let is_known = text == "auto" || sinks::names().contains(&text);
+    if is_known { Ok(text.to_owned()) } else { Err(sinks::unknown(text)) }
 }
 
 /// A parameter of a scheme and its value, still as texts.
