@@ -66,6 +66,7 @@ mod temporary;
 #[cfg(feature = "capture")]
 mod top;
 mod ui;
+mod unkept;
 mod values;
 mod version;
 mod whole_file;

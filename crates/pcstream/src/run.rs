@@ -19,8 +19,9 @@ use crate::live_simulation::{LiveSimulation, Simulated};
 use crate::schemes;
 use crate::simulate::{self, TOP_CONTEXTS};
 use crate::stop::StopSignals;
-use crate::temporary::{RECORDING, Temporary};
+use crate::temporary::Temporary;
 use crate::ui::{JsonSink, Ui};
+use crate::unkept::RECORDING;
 use crate::whole_file::all_different;
 
 /// `pcstream run`.

@@ -13,13 +13,10 @@ use std::path::{Path, PathBuf};
 use pcstream_system::run_dir::{Removed, RunDir};
 use tempfile::TempDir;
 
-/// What names of such directories begin with.
-const PREFIX: &str = "pcstream-run-";
+use crate::unkept::{PREFIX, RECORDING};
+
 /// The same for one that is kept.
 const KEPT: &str = "pcstream-kept-";
-
-/// The recording in it.
-pub const RECORDING: &str = "run.pctrace";
 
 /// A directory of a run, which is removed with this.
 pub struct Temporary {
