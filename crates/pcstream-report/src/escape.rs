@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// Whether a character would not be seen for what it is: besides control characters and separators of lines, all that are
 /// shown as nothing (Unicode's `Default_Ignorable_Code_Point`, and the annotations from U+FFF9 on).
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'

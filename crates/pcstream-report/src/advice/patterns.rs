@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use pcstream_trace::paths::file_name;
 
+use crate::escape::is_hidden;
+
 /// Letters that names must share for a pattern of their own.
 const SHARED_LETTERS: usize = 3;
 /// Most files of one pattern that are kept apart by their whole names.
@@ -116,11 +118,11 @@ fn without_numbers(name: &str) -> String {
 }
 
 /// A character as a glob that matches it. Of `[!]` the second would negate a class, and alone it stands for itself. What no rule
-/// can hold, because rules are lines and quote with double quotes, is any characters of as many bytes.
+/// can hold, because rules are lines and quote with double quotes, is any characters of as many bytes; and so is what is not seen.
 pub(super) fn literal(c: char) -> String {
     match c {
         '*' | '?' | '[' | ']' | '{' | '}' | '\\' => format!("[{c}]"),
-        c if c == '"' || c.is_control() => "?".repeat(c.len_utf8()),
+        c if c == '"' || is_hidden(c) => "?".repeat(c.len_utf8()),
         c => c.to_string(),
     }
 }
@@ -138,6 +140,7 @@ mod tests {
             ("test.db-journal", "*.db-journal"),
             (".hidden", ".hidden"),
             ("a[1]", "a[[]*[]]"),
+            ("\u{202e}bidi\n", "???bidi?"),
             ("a!b", "a!b"),
             ("/db/000123.sst", "*.sst"),
             ("/pg/15/main/base/16384/16397", "base/*/*"),
