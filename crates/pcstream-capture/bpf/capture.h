@@ -45,8 +45,8 @@ static __always_inline int guess_path(struct workspace *ws)
 	return mode;
 }
 
-/* The context of the current task's call path, after begin_capture. Never 0 unless a table or the ring buffer is full: without a stack the context is the
- * executable and the entry. The return addresses are in `ws` for the path cache. */
+/* The context of the current task's call path, after begin_capture. Never 0 unless a table or the ring buffer is full: without a
+ * stack the context is the executable and the entry. The return addresses are in `ws` for the path cache. */
 __noinline u64 capture(struct workspace *ws)
 {
 	int end = WALK_NO_RULE;

@@ -52,8 +52,8 @@ static __always_inline u64 describe_context(struct workspace *ws, u64 executable
 	return key ?: 1;
 }
 
-/* Reports the context in `ws`, after begin_capture, when it is new. Returns its key, or 0 if the table or the ring buffer is full: one that user
- * space does not know, or whose modules it does not, would never get its names. */
+/* Reports the context in `ws`, after begin_capture, when it is new. Returns its key, or 0 if the table or the ring buffer is
+ * full: one that user space does not know, or whose modules it does not, would never get its names. */
 __noinline u64 emit_context(struct workspace *ws, u64 executable, u32 mode)
 {
 	u8 one = 1;

@@ -82,8 +82,9 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		t->later = true;
 		tag_folio(ws);
 	} else if (task->flags & PF_KTHREAD || for_others(task)) {
-		/* It makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
-		 * file that nobody else may ever write to: then who wrote the page before has nothing to do with it. */
+		/* It makes a page dirty again that somebody else had made dirty: it still belongs to that writer. Or it writes
+		 * for a loop device, to a file that nobody else may ever write to: then who wrote the page before has nothing to
+		 * do with it. */
 		tag_folio(ws);
 	} else {
 		t->context = context_without_path(task, inode);

@@ -6,7 +6,7 @@
  *   walk_page             a page of a request: ends the run if its owner is another
  *   metadata_owner        what can be said of a request that is no file's
  *
- * Invariant: what a page that belongs to no file leads to is believed only if it is a page of an inode on the target.
+ * Invariant: what a page that belongs to no file leads to counts only if it is a page of an inode on the target.
  */
 #ifndef PCSTREAM_REQUESTS_H
 #define PCSTREAM_REQUESTS_H
