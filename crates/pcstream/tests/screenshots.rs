@@ -34,6 +34,7 @@ fn main() -> ExitCode {
     };
     let tests = vec![
         trial("screenshots", screenshots),
+        trial("no_window_cuts_pictures", no_window_cuts_pictures),
         trial("paper_has_all_columns", paper_has_all_columns),
         trial("paper_has_the_first_contexts", paper_has_the_first_contexts),
         trial("scripts_run", scripts_run),
@@ -93,15 +94,23 @@ fn browse(page: &Path, profile: &Path, flags: &[String]) -> Result<Vec<u8>, Fail
     Err(ended.into())
 }
 
-/// Leaves in the page what is wider than its place, and labels of pictures that are too small to read. Where a window is
-/// narrow, pictures scroll within their places.
+/// Leaves in the page what is wider than its place or the window, labels of pictures that are too small to read, and pictures
+/// of which not one layout is shown. Tables may scroll in windows that are too narrow for columns and too wide for rows on several
+/// lines.
 const MEASURE: &str = "<script>
 const cut = [], root = document.scrollingElement;
 if (innerWidth > 1080 && getComputedStyle(document.querySelector('.wide')).overflowX !== 'visible') cut.push('heads of columns');
 if (root.scrollWidth > innerWidth) cut.push(`the page: ${root.scrollWidth}`);
 for (const wide of document.querySelectorAll('.wide'))
-  if ((innerWidth > 900 || !wide.querySelector('svg')) && wide.scrollWidth > wide.clientWidth) cut.push(`${wide.parentElement.textContent.slice(0, 40)}: ${wide.scrollWidth}`);
-for (const text of document.querySelectorAll('svg.figure text')) {
+  if ((innerWidth < 720 || innerWidth > 1080 || wide.querySelector('svg')) && wide.scrollWidth > wide.clientWidth) cut.push(`${wide.parentElement.textContent.slice(0, 40)}: ${wide.scrollWidth}`);
+const shown = [...document.querySelectorAll('svg.figure')].filter(svg => svg.checkVisibility());
+for (const section of document.querySelectorAll('section:has(svg)')) {
+  const layouts = shown.filter(svg => section.contains(svg)).length;
+  if (layouts !== 1) cut.push(`${layouts} layouts of ${section.id}`);
+}
+for (const svg of shown)
+  if (svg.getBoundingClientRect().right > innerWidth) cut.push(`a picture: ${svg.getAttribute('aria-label')}`);
+for (const text of shown.flatMap(svg => [...svg.querySelectorAll('text')])) {
   const box = text.getBBox(), all = text.ownerSVGElement.viewBox.baseVal;
   if (box.x < -1 || box.x + box.width > all.width + 1) cut.push(`text: ${text.textContent}`);
   const height = text.getBoundingClientRect().height;
@@ -159,6 +168,16 @@ fn screenshots() -> Result<(), Failed> {
     }
     if pictures[0] == pictures[1] {
         return Err("dark is the same as light".into());
+    }
+    Ok(())
+}
+
+/// Around the widths at which the page has another layout, too.
+fn no_window_cuts_pictures() -> Result<(), Failed> {
+    let place = TempDir::new()?;
+    let page = report(place.path())?;
+    for width in ["360", "400", "600", "601", "880", "881"] {
+        nothing_is_cut_off(&page, &place.path().join(width), width)?;
     }
     Ok(())
 }
@@ -229,7 +248,8 @@ fn script_says(script: &str, title: &str) -> Result<(), Failed> {
     let place = TempDir::new()?;
     let page = report(place.path())?;
     std::fs::write(&page, std::fs::read_to_string(&page)?.replace("</body>", script))?;
-    let dom = String::from_utf8(browse(&page, &place.path().join("profile"), &["--dump-dom".to_owned()])?)?;
+    let flags = ["--window-size=1200,5200", "--dump-dom"].map(str::to_owned);
+    let dom = String::from_utf8(browse(&page, &place.path().join("profile"), &flags)?)?;
     let found = dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap_or("");
     if found == title { Ok(()) } else { Err(format!("{found:?} instead of {title:?}").into()) }
 }

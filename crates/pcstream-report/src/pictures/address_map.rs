@@ -7,9 +7,8 @@ use pcstream_replay::survey::{MAP_COLUMNS, MAP_ROWS};
 use pcstream_trace::{ContextId, PAGE_BYTES};
 
 use super::axis::Quantity;
-use super::chart::WIDTH;
 use super::svg::Svg;
-use super::{COLOURS, Figure, LABEL, Material};
+use super::{COLOURS, Figure, LABEL, Material, Window};
 use crate::call_paths::row_label;
 use crate::csv;
 use crate::human::{counted, percent};
@@ -26,19 +25,21 @@ pub fn figure(material: &Material) -> Figure {
         note: "Each cell has the colour of the context that wrote most of it. Several colours in one region mean that \
                addresses do not tell lifetimes apart, but call paths do (FAST'19, Fig. 1)."
             .to_owned(),
-        svg: map(material),
+        svg: map(material, Window::Wide),
+        narrow: map(material, Window::Narrow),
         csv: numbers(material),
     }
 }
 
 /// The picture; empty if nothing was written.
-fn map(material: &Material) -> String {
+fn map(material: &Material, window: Window) -> String {
+    let width = window.width();
     let colours: HashMap<ContextId, String> = coloured(material).map(|(id, _, class)| (id, class)).collect();
     let colour = |context: ContextId| match context {
         ContextId::NONE => "m",
         context => colours.get(&context).map_or("o", String::as_str),
     };
-    let (cell_width, cell_height) = ((WIDTH - LEFT - RIGHT) / MAP_COLUMNS as f64, HEIGHT / MAP_ROWS as f64);
+    let (cell_width, cell_height) = ((width - LEFT - RIGHT) / MAP_COLUMNS as f64, HEIGHT / MAP_ROWS as f64);
     let mut paths: HashMap<String, String> = HashMap::new();
     for row in 0..MAP_ROWS {
         let cells: Vec<Option<&str>> =
@@ -60,21 +61,25 @@ fn map(material: &Material) -> String {
     }
     let keys = keys(material, |class| paths.contains_key(class));
     let bottom = TOP + HEIGHT;
-    let mut svg =
-        Svg::new(WIDTH, bottom + 44.0 + 18.0 * keys.len().div_ceil(2) as f64, "who writes where, and when");
+    let (columns, keys_left) = (window.pick(2, 1), window.legend_left(LEFT));
+    let mut svg = Svg::new(
+        width,
+        bottom + 44.0 + 18.0 * keys.len().div_ceil(columns) as f64,
+        "who writes where, and when",
+    );
     svg.rect("", [0.0; 4], "");
     let mut sorted: Vec<_> = paths.iter().collect();
     sorted.sort();
     for (colour, path) in sorted {
         svg.strokes(&format!("l{colour}"), cell_height, path);
     }
-    svg.line("axis", &[(LEFT, TOP), (LEFT, bottom), (WIDTH - RIGHT, bottom)]);
-    axes(&mut svg, extent(material), bottom);
+    svg.line("axis", &[(LEFT, TOP), (LEFT, bottom), (width - RIGHT, bottom)]);
+    axes(&mut svg, extent(material), bottom, window);
     svg.text("dim", 8.0, 14.0, "address");
-    svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 34.0, "written by the host");
+    svg.text("dim mid", (LEFT + width) / 2.0, bottom + 34.0, "written by the host");
     for (index, (class, name)) in keys.iter().enumerate() {
-        let x = LEFT + (index % 2) as f64 * (WIDTH - LEFT) / 2.0;
-        let y = bottom + 44.0 + (index / 2) as f64 * 18.0;
+        let x = keys_left + (index % columns) as f64 * (width - LEFT) / 2.0;
+        let y = bottom + 44.0 + (index / columns) as f64 * 18.0;
         svg.key(&format!("f{class}"), x, y, name);
     }
     svg.finish()
@@ -109,18 +114,18 @@ fn extent(material: &Material) -> (u64, u64) {
     (material.simulation.writers.totals().host_pages, material.lanes()[0].geometry.address_pages())
 }
 
-fn axes(svg: &mut Svg, (written, addresses): (u64, u64), bottom: f64) {
-    let ticks = |pages: u64| {
-        let ticks = Quantity::Pages.ticks(0.0, pages as f64, 5).into_iter();
+fn axes(svg: &mut Svg, (written, addresses): (u64, u64), bottom: f64, window: Window) {
+    let ticks = |pages: u64, wanted: usize| {
+        let ticks = Quantity::Pages.ticks(0.0, pages as f64, wanted).into_iter();
         let share = move |(tick, text): (f64, String)| (tick / pages.max(1) as f64, text);
         ticks.map(share).filter(|(share, _)| *share <= 1.0)
     };
-    for (share, text) in ticks(addresses) {
+    for (share, text) in ticks(addresses, 5) {
         svg.text("dim end", LEFT - 6.0, bottom - HEIGHT * share + 4.0, &text);
     }
-    for (share, text) in ticks(written) {
+    for (share, text) in ticks(written, window.pick(5, 4)) {
         let class = if share > 0.96 { "dim end" } else { "dim mid" };
-        svg.text(class, LEFT + (WIDTH - LEFT - RIGHT) * share, bottom + 16.0, &text);
+        svg.text(class, LEFT + (svg.width() - LEFT - RIGHT) * share, bottom + 16.0, &text);
     }
 }
 

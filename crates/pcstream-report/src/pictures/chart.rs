@@ -1,11 +1,11 @@
 //! Lines over linear axes, with a legend below.
 
+use super::Window;
 use super::axis::Quantity;
 use super::look::{Key, Legend, Look};
 use super::svg::Svg;
 
-/// Size of charts, and of the margins around the plot.
-pub const WIDTH: f64 = 760.0;
+/// Height of charts, and the margins around the plot.
 const HEIGHT: f64 = 276.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
@@ -61,7 +61,7 @@ impl<'a> Chart<'a> {
     }
 
     /// Round values of x; where these are plain numbers, those of the points.
-    fn x_ticks(&self, low: f64, high: f64) -> Vec<(f64, String)> {
+    fn x_ticks(&self, low: f64, high: f64, wanted: usize) -> Vec<(f64, String)> {
         if self.x == Quantity::Number {
             let mut values: Vec<f64> =
                 self.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).collect();
@@ -69,12 +69,13 @@ impl<'a> Chart<'a> {
             values.dedup();
             return values.into_iter().map(|value| (value, self.x.text(value))).collect();
         }
-        let ticks = self.x.ticks(low, high, 6).into_iter();
+        let ticks = self.x.ticks(low, high, wanted).into_iter();
         ticks.filter(|(tick, _)| (low..=high).contains(tick)).collect()
     }
 
     /// The picture; empty without points.
-    pub fn draw(&self) -> String {
+    pub fn draw(&self, window: Window) -> String {
+        let width = window.width();
         let points = || self.lines.iter().flat_map(|line| line.points.iter().copied());
         if points().next().is_none() {
             return String::new();
@@ -88,19 +89,19 @@ impl<'a> Chart<'a> {
         let y_high = y_ticks.last().map_or(y_high, |(tick, _)| tick.max(y_high));
         let x_span = if x_high > x_low { x_high - x_low } else { 1.0 };
         let y_span = y_high - self.y_from;
-        let x_at = |x: f64| LEFT + (x - x_low) / x_span * (WIDTH - LEFT - RIGHT);
+        let x_at = |x: f64| LEFT + (x - x_low) / x_span * (width - LEFT - RIGHT);
         let y_at = |y: f64| HEIGHT - BOTTOM - (y - self.y_from) / y_span * (HEIGHT - TOP - BOTTOM);
-        let legend = Legend::new(&self.keys, LEFT, WIDTH);
-        let mut svg = Svg::new(WIDTH, HEIGHT + legend.height() + 4.0, self.title);
+        let legend = Legend::new(&self.keys, window.legend_left(LEFT), width);
+        let mut svg = Svg::new(width, HEIGHT + legend.height() + 4.0, self.title);
         svg.text("dim", 8.0, 14.0, self.y.name());
         for (tick, text) in y_ticks {
-            svg.line("axis", &[(LEFT, y_at(tick)), (WIDTH - RIGHT, y_at(tick))]);
+            svg.line("axis", &[(LEFT, y_at(tick)), (width - RIGHT, y_at(tick))]);
             svg.text("dim end", LEFT - 6.0, y_at(tick) + 4.0, &text);
         }
-        for (tick, text) in self.x_ticks(x_low, x_high) {
+        for (tick, text) in self.x_ticks(x_low, x_high, window.pick(6, 4)) {
             svg.text("dim mid", x_at(tick), HEIGHT - BOTTOM + 16.0, &text);
         }
-        svg.text("dim mid", (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 8.0, self.x_label);
+        svg.text("dim mid", (LEFT + width - RIGHT) / 2.0, HEIGHT - 8.0, self.x_label);
         for line in &self.lines {
             let at: Vec<(f64, f64)> = line.points.iter().map(|&(x, y)| (x_at(x), y_at(y))).collect();
             svg.line(&line.look.line(), &at);

@@ -5,7 +5,7 @@ use pcstream_ssd::GcDestination;
 use super::axis::Quantity;
 use super::chart::{Chart, Line};
 use super::look::{Look, keys};
-use super::{Curve, Figure, Material, Sweep};
+use super::{Curve, Figure, Material, Sweep, Window};
 use crate::csv;
 use crate::drive::in_words;
 
@@ -17,10 +17,12 @@ pub fn over_utilisation(material: &Material) -> Figure {
         Some("The same writes on drives with more or less flash. x: live data over all flash, when the drive was fullest.".to_owned()),
         begins(&sweep.curves).map(|sentence| sentence.replacen("on", "On", 1)),
     ];
+    let chart = chart(title, sweep, "live data over flash", Quantity::Share);
     Figure {
         title,
         note: sentences.into_iter().flatten().chain(remarks(sweep)).collect::<Vec<_>>().join(" "),
-        svg: chart(title, sweep, "live data over flash", Quantity::Share),
+        svg: chart.draw(Window::Wide),
+        narrow: chart.draw(Window::Narrow),
         csv: numbers(sweep, "utilisation"),
     }
 }
@@ -79,10 +81,12 @@ pub fn over_streams(material: &Material) -> Figure {
     let note = "S0 included: with one stream, a drive does what it does alone. More streams keep more superblocks \
                 open, which takes from the spare flash.";
     let sentences = std::iter::once(note.to_owned()).chain(remarks(sweep));
+    let chart = chart(title, sweep, "streams", Quantity::Number);
     Figure {
         title,
         note: sentences.collect::<Vec<_>>().join(" "),
-        svg: chart(title, sweep, "streams", Quantity::Number),
+        svg: chart.draw(Window::Wide),
+        narrow: chart.draw(Window::Narrow),
         csv: numbers(sweep, "streams"),
     }
 }
@@ -96,7 +100,7 @@ pub fn line(curve: &Curve) -> Line {
     }
 }
 
-fn chart(title: &str, sweep: &Sweep, x_label: &str, x: Quantity) -> String {
+fn chart<'a>(title: &'a str, sweep: &Sweep, x_label: &'a str, x: Quantity) -> Chart<'a> {
     let curves = &sweep.curves;
     Chart {
         title,
@@ -109,7 +113,6 @@ fn chart(title: &str, sweep: &Sweep, x_label: &str, x: Quantity) -> String {
         lines: curves.iter().map(line).collect(),
         keys: keys(curves.iter().map(|curve| (curve.scheme.as_str(), curve.drive))),
     }
-    .draw()
 }
 
 fn numbers(sweep: &Sweep, x: &str) -> String {

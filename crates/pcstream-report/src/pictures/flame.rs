@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::svg::Svg;
-use super::{Figure, Material};
+use super::{Figure, Material, Window};
 use crate::ContextRow;
 use crate::csv;
 use crate::folded::stack;
@@ -16,8 +16,7 @@ use crate::human::{counted, page_bytes, percent};
 use crate::layout::clipped;
 use crate::symbols::Names;
 
-/// Size of the picture and of a row of boxes.
-const WIDTH: f64 = 1000.0;
+/// Height of a row of boxes.
 const ROW: f64 = 18.0;
 /// Narrowest box, as a share of the width.
 const NARROWEST: f64 = 0.0005;
@@ -47,12 +46,15 @@ impl Node {
 /// By pages written.
 pub fn written(material: &Material) -> Figure {
     let paths = paths(material.rows, |row| row.writer.pages());
+    let root = tree(&paths);
+    let draw = |window| draw(&root, "f0", "call paths by pages written", window);
     Figure {
         title: "Call paths by what they wrote",
         note: "Width: pages written; callers above callees, the entry into the kernel at the bottom of each path. Grey: \
                calls too narrow to be seen."
             .to_owned(),
-        svg: draw(&tree(&paths), "f0", "call paths by pages written"),
+        svg: draw(Window::Wide),
+        narrow: draw(Window::Narrow),
         csv: numbers(&paths),
     }
 }
@@ -65,12 +67,15 @@ pub fn copied(material: &Material) -> Figure {
         copies.get(id).copied().unwrap_or(0)
     });
     paths.push((vec!["(data from before the trace)".to_owned()], material.survey().copies_of_prefill()));
+    let root = tree(&paths);
+    let draw = |window| draw(&root, "f3", "call paths by pages copied", window);
     Figure {
         title: "Call paths by what garbage collection copied of them",
         note: "Width: pages that garbage collection copied on a drive without streams, by who wrote them. Wide here and \
                narrow above: data that lives longer than what lies beside it. Grey: calls too narrow to be seen."
             .to_owned(),
-        svg: draw(&tree(&paths), "f3", "call paths by pages copied"),
+        svg: draw(Window::Wide),
+        narrow: draw(Window::Narrow),
         csv: numbers(&paths),
     }
 }
@@ -90,11 +95,11 @@ fn tree(paths: &Vec<(Vec<String>, u64)>) -> Node {
 }
 
 /// The picture; empty if nothing was written.
-fn draw(root: &Node, class: &str, title: &str) -> String {
+fn draw(root: &Node, class: &str, title: &str, window: Window) -> String {
     if root.pages == 0 {
         return String::new();
     }
-    let mut svg = Svg::new(WIDTH, ROW * root.depth() as f64 + 2.0, title);
+    let mut svg = Svg::new(window.pick(1000.0, window.width()), ROW * root.depth() as f64 + 2.0, title);
     boxes(&mut svg, root, "all", class, (0.0, 0), root.pages);
     svg.finish()
 }
@@ -105,13 +110,13 @@ fn boxes(svg: &mut Svg, node: &Node, name: &str, class: &str, (x, depth): (f64, 
         return;
     }
     let tip = format!("{name}: {}, {}", page_bytes(node.pages), percent(width));
-    let label = match (width * WIDTH / CHARACTER) as usize {
+    let label = match (width * svg.width() / CHARACTER) as usize {
         0..=3 => String::new(),
         characters => clipped(name, characters - 1),
     };
     // Neighbours differ a little, always in the same way.
     let shade = 0.35 + (name.bytes().map(u32::from).sum::<u32>() % 8) as f64 * 0.05;
-    let place = [x * WIDTH, depth as f64 * ROW, width * WIDTH, ROW - 1.0];
+    let place = [x * svg.width(), depth as f64 * ROW, width * svg.width(), ROW - 1.0];
     svg.flame_box(class, place, shade, (x, width), (&label, &tip));
     let share = |callee: &Node| callee.pages as f64 / total as f64;
     let (wide, narrow): (Vec<_>, Vec<_>) =
@@ -151,16 +156,16 @@ mod tests {
             (root.pages, root.callees["db"].pages, root.callees["db"].callees["log"].pages),
             (100, 40, 10)
         );
-        let svg = draw(&root, "f0", "x");
+        let svg = draw(&root, "f0", "x", Window::Wide);
         assert!(svg.contains("data-w=\"0.400000\"") && svg.contains("db: 160 KiB, 40.0 %"), "{svg}");
-        assert!(draw(&Node::default(), "f0", "x").is_empty());
+        assert!(draw(&Node::default(), "f0", "x", Window::Wide).is_empty());
     }
 
     #[test]
     fn narrow_boxes_are_one() {
         let mut paths: Vec<_> = (0..3000).map(|at| (vec!["db".to_owned(), format!("f{at}")], 1)).collect();
         paths.push((vec!["db".to_owned(), "f".to_owned()], 3000));
-        let svg = draw(&tree(&paths), "f0", "x");
+        let svg = draw(&tree(&paths), "f0", "x", Window::Wide);
         assert!(svg.contains("(3.00 k narrow calls): 11.7 MiB, 50.0 %"), "{svg}");
         assert_eq!(svg.matches("<g class=\"box\"").count(), 4, "all, db, f and the rest: {svg}");
     }

@@ -139,7 +139,10 @@ fn figure(name: &str, figure: &Figure) -> String {
     let picture = if figure.svg.is_empty() {
         "<p class=\"dim\">There is nothing to show here.</p>".to_owned()
     } else {
-        format!("<div class=\"wide\">{}</div>", figure.svg)
+        format!(
+            "<div class=\"wide picture\">{}</div>\n<div class=\"narrow\">{}</div>",
+            figure.svg, figure.narrow
+        )
     };
     let (title, note) = (figure.title, escaped(&figure.note));
     let numbers = if WITH_NUMBERS.contains(&name) { numbers(title, &figure.csv) } else { String::new() };

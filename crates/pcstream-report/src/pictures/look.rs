@@ -5,6 +5,7 @@ use pcstream_ssd::GcDestination;
 use super::COLOURS;
 use super::svg::Svg;
 use crate::drive::in_words;
+use crate::layout::Layout;
 
 /// Schemes that are simulated by default: their colours differ. The others follow in the order of the registry.
 pub const FIRST: [&str; 4] = ["baseline", "pcstream", "pcstream-plus", "oracle"];
@@ -126,27 +127,45 @@ pub fn drive_keys(drives: impl Iterator<Item = GcDestination> + Clone) -> Vec<Ke
 }
 
 /// Entries in columns that hold the longest; texts have 6.5 units for a character.
-pub struct Legend<'a> {
-    lines: Vec<Vec<(f64, &'a Key)>>,
+pub struct Legend {
+    lines: Vec<Vec<Entry>>,
 }
 
-impl<'a> Legend<'a> {
+/// A text of a legend at its place; without a look, it goes on with what stands above.
+struct Entry {
+    x: f64,
+    look: Option<Look>,
+    text: String,
+}
+
+impl Legend {
     /// Height of a line.
     pub const LINE: f64 = 18.0;
 
     /// From `left` to `right`: entries side by side in columns of one width; kinds of drive, and what is long, on lines of
-    /// their own.
-    pub fn new(keys: &'a [Key], left: f64, right: f64) -> Legend<'a> {
+    /// their own, as many as each needs.
+    pub fn new(keys: &[Key], left: f64, right: f64) -> Legend {
         let needs = |key: &Key| SAMPLE + 20.0 + 6.5 * key.text.chars().count() as f64;
         let is_drive = |look: Look| look.scheme.is_none() && look.drive.is_some();
         let is_short = |key: &&Key| needs(key) <= (right - left) / 2.0 && !is_drive(key.look);
         let (short, long): (Vec<&Key>, Vec<&Key>) = keys.iter().partition(is_short);
         let column = short.iter().map(|key| needs(key)).fold(1.0, f64::max);
         let in_line = ((right - left) / column).floor().clamp(1.0, 5.0) as usize;
-        let place = |chunk: &[&'a Key]| {
-            chunk.iter().enumerate().map(|(at, key)| (left + column * at as f64, *key)).collect()
+        let place = |(at, key): (usize, &&Key)| Entry {
+            x: left + column * at as f64,
+            look: Some(key.look),
+            text: key.text.clone(),
         };
-        Legend { lines: short.chunks(in_line).chain(long.chunks(1)).map(place).collect() }
+        let mut lines: Vec<Vec<Entry>> =
+            short.chunks(in_line).map(|chunk| chunk.iter().enumerate().map(place).collect()).collect();
+        let layout = Layout { width: Some(((right - left - SAMPLE - 6.0) / 6.5) as usize), ..Layout::PLAIN };
+        for key in long {
+            let parts = layout.wrap(&key.text, 0).into_iter().enumerate();
+            lines.extend(
+                parts.map(|(at, text)| vec![Entry { x: left, look: (at == 0).then_some(key.look), text }]),
+            );
+        }
+        Legend { lines }
     }
 
     /// Its height.
@@ -158,15 +177,16 @@ impl<'a> Legend<'a> {
     pub fn draw(&self, svg: &mut Svg, top: f64, bars: bool) {
         for (line, entries) in self.lines.iter().enumerate() {
             let y = top + Self::LINE * line as f64 + Self::LINE / 2.0;
-            for (x, key) in entries {
-                match bars {
-                    true => svg.rect(&key.look.bar(), [*x, y - 5.0, SAMPLE, 10.0], ""),
-                    false => svg.line(&key.look.line(), &[(*x, y), (x + SAMPLE, y)]),
+            for Entry { x, look, text } in entries {
+                match look {
+                    Some(look) if bars => svg.rect(&look.bar(), [*x, y - 5.0, SAMPLE, 10.0], ""),
+                    Some(look) => {
+                        svg.line(&look.line(), &[(*x, y), (x + SAMPLE, y)]);
+                        look.marker(svg, x + SAMPLE / 2.0, y, "");
+                    }
+                    None => {}
                 }
-                if !bars {
-                    key.look.marker(svg, x + SAMPLE / 2.0, y, "");
-                }
-                svg.text("", x + SAMPLE + 6.0, y + 4.0, &key.text);
+                svg.text("", x + SAMPLE + 6.0, y + 4.0, text);
             }
         }
     }
@@ -202,5 +222,9 @@ mod tests {
         let legend = Legend::new(&keys, 78.0, 744.0);
         let lines: Vec<usize> = legend.lines.iter().map(Vec::len).collect();
         assert_eq!(lines, [3, 1, 1]);
+        let narrow = Legend::new(&keys, 8.0, 380.0);
+        let lines: Vec<usize> = narrow.lines.iter().map(Vec::len).collect();
+        assert_eq!(lines, [3, 1, 1, 1], "the name of a drive goes on in a second line");
+        assert!(narrow.lines[3][0].look.is_none());
     }
 }

@@ -1,8 +1,9 @@
 //! Pictures of a run: each one a self-contained SVG with its numbers as CSV, and the HTML report that holds them all.
 //!
 //! Idea: SVG is written by hand (`svg`), with classes for colours, so that one style sheet serves light and dark
-//! screens and paper. Sizes are bounded by the resolution of the pictures and by the number of contexts shown, not by
-//! the length of the trace.
+//! screens and paper. The report has each picture twice, of which a browser shows the one for its window: text that is
+//! legible in half the width needs another layout. Sizes are bounded by the resolution of the pictures and by the
+//! number of contexts shown, not by the length of the trace.
 
 mod address_map;
 mod axis;
@@ -95,6 +96,8 @@ pub struct Figure {
     pub note: String,
     /// An SVG element with a style of its own; empty if there is nothing to show.
     pub svg: String,
+    /// The same for a narrow window.
+    pub narrow: String,
     /// Its numbers.
     pub csv: String,
 }
@@ -102,12 +105,42 @@ pub struct Figure {
 impl Figure {
     /// One for which nothing was simulated, as was asked.
     fn left_out(title: &'static str) -> Figure {
-        Figure { title, note: String::new(), svg: String::new(), csv: String::new() }
+        let nothing = String::new;
+        Figure { title, note: nothing(), svg: nothing(), narrow: nothing(), csv: nothing() }
     }
 
     /// Whether it is [`Figure::left_out`].
     fn is_left_out(&self) -> bool {
         self.note.is_empty() && self.svg.is_empty() && self.csv.is_empty()
+    }
+}
+
+/// What a picture is drawn for. Its units are pixels there, about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Window {
+    /// A screen, or paper.
+    Wide,
+    /// The screen of a telephone.
+    Narrow,
+}
+
+impl Window {
+    /// One of two.
+    fn pick<T>(self, wide: T, narrow: T) -> T {
+        match self {
+            Window::Wide => wide,
+            Window::Narrow => narrow,
+        }
+    }
+
+    /// Width of pictures.
+    fn width(self) -> f64 {
+        self.pick(760.0, 380.0)
+    }
+
+    /// Where legends begin: below the plot, or at the edge.
+    fn legend_left(self, plot: f64) -> f64 {
+        self.pick(plot, 8.0)
     }
 }
 

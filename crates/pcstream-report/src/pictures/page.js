@@ -41,7 +41,7 @@ if (table) {
   };
 }
 for (const svg of document.querySelectorAll('#flame-written svg, #flame-copied svg')) {
-  const all = 1000, boxes = [...svg.querySelectorAll('.box')];
+  const all = svg.viewBox.baseVal.width, boxes = [...svg.querySelectorAll('.box')];
   const names = boxes.map(box => box.querySelector('title').textContent.replace(/: [^:]*$/, ''));
   const zoom = box => {
     const [from, share] = [+box.dataset.x, +box.dataset.w];

@@ -22,6 +22,11 @@ impl Svg {
         Svg { width, height, title: title.to_owned(), body: String::new() }
     }
 
+    /// How wide it is.
+    pub fn width(&self) -> f64 {
+        self.width
+    }
+
     /// A filled rectangle; `tip` is shown under the pointer, if it is not empty.
     pub fn rect(&mut self, class: &str, [x, y, width, height]: [f64; 4], tip: &str) {
         let tip = if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(tip)) };
@@ -155,7 +160,7 @@ mod tests {
     fn a_picture_alone_brings_its_style_and_says_what_it_is_of() {
         let mut svg = Svg::new(10.0, 20.0, "x");
         svg.text("dim", 1.0, 2.0, "a<b");
-        let figure = Figure { title: "t", note: String::new(), svg: svg.finish(), csv: String::new() };
+        let figure = Figure { title: "t", svg: svg.finish(), ..Figure::left_out("") };
         let text = standalone(&figure, "x.pctrace");
         assert!(text.starts_with("<svg ") && text.contains("<style>") && text.contains("a&lt;b"));
         assert!(

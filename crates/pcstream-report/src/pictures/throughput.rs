@@ -7,7 +7,7 @@ use pcstream_replay::LaneResult;
 
 use super::chart::{Chart, Line};
 use super::look::{Key, Look, keys};
-use super::{Figure, Material};
+use super::{Figure, Material, Window};
 use crate::csv;
 use crate::drive::{reference, result_in_words};
 use crate::verdict::with_streams;
@@ -25,12 +25,13 @@ pub fn figure(material: &Material) -> Figure {
     let mut keys = keys(shown.iter().map(|lane| (lane.scheme.as_str(), lane.settings.gc_destination)));
     keys.push(Key { look: Look::NEUTRAL, text: "written".to_owned() });
     keys.push(Key { look: Look::NEUTRAL.thin(), text: "copied".to_owned() });
-    let title = "throughput and copies over simulated time";
+    let chart = Chart::of_rates("throughput and copies over simulated time", "simulated time", lines, keys);
     Figure {
         title: "Throughput and garbage collection over simulated time",
         note: "Requests by their completion, copies when they are read. With --timing; what the clock models is in docs/ssd-model.md."
             .to_owned(),
-        svg: Chart::of_rates(title, "simulated time", lines, keys).draw(),
+        svg: chart.draw(Window::Wide),
+        narrow: chart.draw(Window::Narrow),
         csv: table(lanes),
     }
 }

@@ -4,7 +4,7 @@ use pcstream_replay::survey::{Rate, TIME_BINS};
 
 use super::chart::{Chart, Line};
 use super::look::{Key, Look};
-use super::{Figure, Material};
+use super::{Figure, Material, Window};
 use crate::csv;
 use crate::human::time;
 
@@ -24,6 +24,9 @@ pub fn figure(material: &Material) -> Figure {
     ];
     let keys = lines.iter().map(|line| Key { look: line.look, text: line.name.clone() }).collect();
     let chart = Chart::of_rates("rates over the traced time", "since the trace began", lines, keys);
+    let draw = |window| {
+        if rates.iter().any(|rate| rate.host_pages > 0) { chart.draw(window) } else { String::new() }
+    };
     let places = places(bin);
     let rows = rates.iter().enumerate().map(|(index, rate)| {
         let start = format!("{:.places$}", index as f64 * bin);
@@ -37,7 +40,8 @@ pub fn figure(material: &Material) -> Figure {
             "At the times of the trace, each point the mean of {}; the model copies at once, in no time.{real}",
             time(bin)
         ),
-        svg: if rates.iter().any(|rate| rate.host_pages > 0) { chart.draw() } else { String::new() },
+        svg: draw(Window::Wide),
+        narrow: draw(Window::Narrow),
         csv: csv::table(&["second", "host_pages", "gc_pages", "discarded_pages"], rows),
     }
 }

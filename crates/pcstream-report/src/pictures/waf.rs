@@ -4,18 +4,20 @@ use pcstream_replay::{LaneResult, Progress};
 use pcstream_trace::PAGE_BYTES;
 
 use super::axis::Quantity;
-use super::chart::{Chart, WIDTH};
+use super::chart::Chart;
 use super::look::{FIRST, Legend, Look, drive_keys, keys};
 use super::svg::Svg;
-use super::{Curve, Figure, Material, curves};
+use super::{Curve, Figure, Material, Window, curves};
 use crate::csv;
 use crate::drive::{in_words, reference};
 use crate::human::{page_bytes, ratio};
+use crate::layout::{clipped, columns_of};
 use crate::schemes::{destinations, grid};
 use crate::verdict::with_streams;
 
+/// Characters of the name of a scheme in a narrow window.
+const LABEL: usize = 24;
 const ROW: f64 = 18.0;
-const LEFT: f64 = 150.0;
 const RIGHT: f64 = 60.0;
 const TOP: f64 = 30.0;
 /// Axes of WAF are at least as long, so that noise does not look like mountains.
@@ -35,39 +37,44 @@ pub fn by_scheme(material: &Material) -> Figure {
                The dashed line is the least that a scheme reaches which knows when every page dies. A legacy \
                multi-stream SSD with baseline is a drive without streams."
             .to_owned(),
-        svg: bars(lanes),
+        svg: bars(lanes, Window::Wide),
+        narrow: bars(lanes, Window::Narrow),
         csv: csv::table(&["scheme", "gc_destination", "waf", "steady_waf", "flash_pages"], rows),
     }
 }
 
 /// The picture; empty without a WAF.
-fn bars(lanes: &[LaneResult]) -> String {
+fn bars(lanes: &[LaneResult], window: Window) -> String {
     let drives = destinations(lanes);
     let wafs = || lanes.iter().filter_map(LaneResult::waf);
     let Some(most) = wafs().max_by(f64::total_cmp) else { return String::new() };
-    let ticks = Quantity::Waf.ticks(1.0, most.max(1.0 + LEAST_SPAN), 5);
+    let ticks = Quantity::Waf.ticks(1.0, most.max(1.0 + LEAST_SPAN), window.pick(5, 4));
     let span = ticks.last().map_or(most, |(tick, _)| *tick) - 1.0;
-    let x_at = |waf: f64| LEFT + (waf - 1.0) / span * (WIDTH - LEFT - RIGHT);
     let rows = grid(lanes);
+    // A character has at most 7 units.
+    let longest = rows.iter().map(|row| columns_of(row.scheme).min(LABEL)).max().unwrap_or(0);
+    let (left, width) = (window.pick(150.0, 12.0 + 7.0 * longest as f64), window.width());
+    let x_at = |waf: f64| left + (waf - 1.0) / span * (width - left - RIGHT);
     let block = ROW * drives.len() as f64 + 6.0;
     let bottom = TOP + block * rows.len() as f64;
     let drive_keys = drive_keys(drives.iter().copied());
-    let legend = Legend::new(&drive_keys, LEFT, WIDTH);
-    let mut svg = Svg::new(WIDTH, bottom + 42.0 + legend.height(), "WAF by scheme");
+    let legend = Legend::new(&drive_keys, window.legend_left(left), width);
+    let mut svg = Svg::new(width, bottom + 42.0 + legend.height(), "WAF by scheme");
     for (tick, text) in ticks {
         svg.line("axis", &[(x_at(tick), TOP - 6.0), (x_at(tick), bottom)]);
         svg.text("dim mid", x_at(tick), bottom + 14.0, &text);
     }
-    svg.text("dim mid", (LEFT + WIDTH - RIGHT) / 2.0, bottom + 30.0, Quantity::Waf.name());
+    svg.text("dim mid", (left + width - RIGHT) / 2.0, bottom + 30.0, Quantity::Waf.name());
     for (index, row) in rows.iter().enumerate() {
         let (scheme, top) = (row.scheme, TOP + block * index as f64);
-        svg.text("end", LEFT - 8.0, top + block / 2.0, scheme);
+        let label = window.pick(scheme.to_owned(), clipped(scheme, LABEL));
+        svg.text("end", left - 8.0, top + block / 2.0, &label);
         for lane in &row.lanes {
             let on = lane.settings.gc_destination;
             let drive = drives.iter().position(|d| *d == on).unwrap_or(0);
             let Some(waf) = lane.waf() else { continue };
             let (y, tip) = (top + ROW * drive as f64, format!("{scheme} on {}: WAF {waf:.4}", in_words(on)));
-            let bar = [LEFT, y, (x_at(waf) - LEFT).max(1.5), ROW - 3.0];
+            let bar = [left, y, (x_at(waf) - left).max(1.5), ROW - 3.0];
             svg.rect(&Look::of(scheme, on).bar(), bar, &tip);
             svg.text("dim", x_at(waf) + 6.0, y + 12.0, &ratio(lane.waf()));
         }
@@ -75,7 +82,8 @@ fn bars(lanes: &[LaneResult]) -> String {
     let foreseeing = lanes.iter().filter(|lane| lane.knows_future);
     if let Some(waf) = foreseeing.filter_map(LaneResult::waf).min_by(f64::total_cmp) {
         svg.line("mark", &[(x_at(waf), TOP - 6.0), (x_at(waf), bottom)]);
-        svg.text("dim mid", x_at(waf), TOP - 10.0, "knowing the future");
+        let middle = x_at(waf).clamp(60.0, width - 60.0);
+        svg.text("dim mid", middle, TOP - 10.0, "knowing the future");
     }
     legend.draw(&mut svg, bottom + 38.0, true);
     svg.finish()
@@ -116,7 +124,8 @@ pub fn over_run(material: &Material) -> Figure {
              rest. A line that still rises or falls at the end has no steady answer yet.{left_out}",
             page_bytes(part as u64)
         ),
-        svg: chart.draw(),
+        svg: chart.draw(Window::Wide),
+        narrow: chart.draw(Window::Narrow),
         csv: over_run_numbers(lanes),
     }
 }
