@@ -28,7 +28,7 @@ mod words;
 pub use words::{ONE_STREAM, another};
 
 /// The schemes that reports recommend: of those that ran, the one with the least flash.
-const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
+const RECOMMENDED: [&str; 3] = ["pcstream-plus", "pcstream", "pcstream-plus-context"];
 
 /// Savings from which streams are said to be worth it; from `LEAST_GAIN` on they help a little.
 const WORTH_IT: f64 = 0.05;

@@ -23,7 +23,7 @@ use crate::ui::{self, JsonSink, Ui};
 use crate::values::{Schemes, Setting};
 use crate::whole_file::{WholeFile, all_different};
 
-/// The only scheme of changes that has parameters.
+/// The only scheme of changes whose parameters can be set.
 const WITH_PARAMETERS: &str = "pcstream";
 
 /// Why pools of given sizes are refused.
@@ -69,7 +69,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let hinted = written[1..].iter().any(|class| class.hinted_pages() > 0);
     let mut possible = Possible::of((&sources, &young), unassigned, streams, hinted);
     // Without contexts there is nothing to place by.
-    possible.changes.retain(|change| change.scheme != "pcstream" || !result.writers.are_unknown());
+    possible.changes.retain(|change| !change.is_by_context() || !result.writers.are_unknown());
     let (lanes, left_out) = lanes(&mut possible.changes, plan, &options)?;
     left_out.iter().for_each(|drive| ui.remark(drive));
     let gains = match lanes.is_empty() {
@@ -116,7 +116,7 @@ fn refuse_idle(args: &AdviseArgs) -> Result<(), Failure> {
     match args.scheme_options.set.iter().find(is_idle) {
         None => Ok(()),
         Some(setting) => Err(Failure::wrong_arguments(anyhow!(
-            "--set {}: advise takes parameters of {WITH_PARAMETERS} alone: no other scheme that it simulates has any",
+            "--set {}: advise takes parameters of {WITH_PARAMETERS} alone",
             setting.text
         ))),
     }

@@ -82,9 +82,18 @@ fn change<'a>(advice: &'a Value, words: &str) -> Option<&'a Value> {
 
 /// Placement by program context on a drive of this name.
 fn by_context<'a>(advice: &'a Value, drive: &str) -> &'a Value {
-    let is_it =
-        |change: &&Value| change["scheme"] == "pcstream" && change["drive"].as_str().unwrap().contains(drive);
-    advice["changes"].as_array().unwrap().iter().find(is_it).unwrap()
+    let is_it = |change: &&Value| {
+        let is = |key: &str, what| change[key].as_str().unwrap().contains(what);
+        is("change", "place writes by program context") && is("drive", drive)
+    };
+    let mut found = advice["changes"].as_array().unwrap().iter().filter(is_it);
+    let change = found.next().unwrap();
+    assert!(found.next().is_none(), "the better scheme counts: {advice:#}");
+    assert!(
+        steps(change)[0]
+            .starts_with(&format!("pcstream place --scheme {}", change["scheme"].as_str().unwrap()))
+    );
+    change
 }
 
 fn steps(change: &Value) -> Vec<&str> {
@@ -197,14 +206,15 @@ fn names_with_quotes_and_backslashes_have_rules() {
 fn what_a_drive_saves_by_itself_is_no_gain_of_a_change() {
     let dir = TempDir::new().unwrap();
     let trace = storage(dir.path(), 2048, NOTHING);
-    let schemes = ["--scheme", "baseline,pcstream", "--gc", "own,internal", "--json", "-"];
+    let schemes =
+        ["--scheme", "baseline,pcstream,pcstream-plus-context", "--gc", "own,internal", "--json", "-"];
     let result = json(&[&["simulate", &trace], &schemes[..], &DEVICE[..]].concat());
     let flash = |scheme: &str, gc: &str| {
         let lanes = result["results"].as_array().unwrap();
         let lane = lanes.iter().find(|lane| lane["scheme"] == scheme && lane["gc_destination"] == gc);
         lane.unwrap()["flash_pages"].as_f64().unwrap()
     };
-    let with = flash("pcstream", "internal");
+    let with = flash("pcstream", "internal").min(flash("pcstream-plus-context", "internal"));
     let advice = advice(&trace);
     let by_context = by_context(&advice, "internal streams");
     for (key, reference) in [("flash_saved", "own"), ("flash_saved_on_same_drive", "internal")] {
@@ -227,7 +237,8 @@ fn what_a_drive_saves_by_itself_is_no_gain_of_a_change() {
 #[test]
 fn advice_follows_the_rule_of_the_verdict() {
     let trace = format!("{}/tests/data/sqlite.pctrace", env!("CARGO_MANIFEST_DIR"));
-    let simulated = json(&["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"]);
+    let schemes = "baseline,pcstream,pcstream-plus-context";
+    let simulated = json(&["simulate", &trace, "--scheme", schemes, "--json", "-"]);
     let sentences = simulated["verdict"]["sentences"].to_string();
     assert!(sentences.contains("streams of the host on a legacy multi-stream SSD"), "{sentences}");
     let advice = json(&["advise", &trace, "--json", "-"]);

@@ -94,7 +94,7 @@ impl Parameters for PlusParams {
     ];
 
     fn reads_addresses(&self, _: u32) -> bool {
-        true
+        self.history
     }
 
     fn bytes_for(&self, pages: u64) -> u64 {

@@ -13,6 +13,9 @@ pub(super) const OWN_HINTS: &str = "hints";
 /// Rules for the file system's own writes, which have no context.
 const METADATA_RULES: &str = "kind=journal -> 1\nkind=inode,directory,bitmap,other -> 2\n";
 
+/// Schemes that `place` takes. Of those on one drive, the one that saves most is advised.
+pub(super) const BY_CONTEXT: [&str; 2] = ["pcstream", "pcstream-plus-context"];
+
 /// Something to change, before its gain is known.
 #[derive(Debug)]
 pub struct Change {
@@ -41,6 +44,13 @@ pub struct Possible {
     pub(super) unassigned: u64,
 }
 
+impl Change {
+    /// Whether it needs program contexts, and nothing else.
+    pub fn is_by_context(&self) -> bool {
+        BY_CONTEXT.contains(&self.scheme)
+    }
+}
+
 impl Possible {
     /// Of these sources, those that are too young to tell, and pages of programs that are of none; `hinted`: programs set write
     /// hints or streams already.
@@ -66,7 +76,8 @@ fn changes(
 ) -> Vec<Change> {
     let stream = |(source, class): (&Source, &usize)| format!("S{}: {}", class + 1, named(source));
     let by_stream: Vec<String> = sources.iter().zip(classes).map(stream).collect();
-    let mut out: Vec<Change> = GcDestination::ALL.into_iter().map(by_context).collect();
+    let on_all = |scheme| GcDestination::ALL.into_iter().map(move |to| by_context(scheme, to));
+    let mut out: Vec<Change> = BY_CONTEXT.into_iter().flat_map(on_all).collect();
     if !at_most_one_class(classes) && streams > 1 {
         out.extend(GcDestination::ALL.into_iter().map(|gc_destination| Change {
             title: match gc_destination {
@@ -101,14 +112,15 @@ fn at_most_one_class(classes: &[usize]) -> bool {
     classes.iter().all(|class| *class == classes[0])
 }
 
-fn by_context(gc_destination: GcDestination) -> Change {
+fn by_context(scheme: &'static str, gc_destination: GcDestination) -> Change {
+    let place = format!("pcstream place --scheme {scheme} --on DIR");
     Change {
         title: "place writes by program context, without changing any program",
         whose: "nobody's: the host's kernel and drive",
-        scheme: "pcstream",
+        scheme,
         rules: None,
         gc_destination,
-        steps: Vec::new(),
+        steps: vec![format!("{place}; `pcstream doctor DIR` says what that needs")],
     }
 }
 

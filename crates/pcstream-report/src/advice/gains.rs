@@ -168,6 +168,9 @@ fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sourc
     let best = gains[..changes.len()].iter().min_by_key(|lane| lane.flash_pages());
     let mut changes: Vec<Gain> = changes.into_iter().zip(gains).map(judge).collect();
     changes.sort_by(|a, b| b.flash_saved.unwrap_or(0.0).total_cmp(&a.flash_saved.unwrap_or(0.0)));
+    // Two schemes may do the same for one drive: the better one counts.
+    let mut seen = BTreeSet::new();
+    changes.retain(|gain| seen.insert((gain.change.clone(), gain.drive.clone())));
     let totals = result.writers.totals();
     let path = &result.about.trace.path;
     let dropped = dropped(gains).into_iter().map(|dropped| dropped.to_string());

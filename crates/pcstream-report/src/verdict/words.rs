@@ -297,8 +297,11 @@ impl<'a> Words<'a> {
     fn of_real_writes(&self) -> Option<String> {
         let real = self.real()?;
         let saved = self.by_host(real)?;
+        // That is the default of `place`.
+        let scheme =
+            if real.scheme == "pcstream" { String::new() } else { format!(" --scheme {}", real.scheme) };
         Some(format!(
-            "{} by call path alone, as pcstream place has them ({})",
+            "{} by call path alone, as pcstream place{scheme} has them ({})",
             saving(saved),
             ratio(real.waf())
         ))
