@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from pcstream import RecordError
 from pcstream._record import LOSSES, find
@@ -40,7 +41,8 @@ KTHREADD = "2"
 
 def make(lab: Lab) -> Table:
     """A row for each workload."""
-    table = Table(NAME, "FAST'19 Fig. 14: processor time of a capture", ("workload", "without, s", "with a capture, s", "ratio"))
+    columns = ("workload", "user, without, s", "user, with a capture, s", "system, without, s", "system, with a capture, s", "ratio")
+    table = Table(NAME, "FAST'19 Fig. 14: processor time of a capture", columns)
     drawn: list[float] = []
     for name in WORKLOADS:
         workload = lab.workloads[name]
@@ -51,21 +53,39 @@ def make(lab: Lab) -> Table:
             lab.leave_out(name, f"not run, because this machine lacks {', '.join(workload.missing())}")
             continue
         pairs = measured(workload, lab.recordings)
-        ratios = [b / a for a, b in pairs]
-        table.rows.append((name, spread([a for a, _ in pairs]), spread([b for _, b in pairs]), spread(ratios)))
+        ratios = [b.total / a.total for a, b in pairs]
+        user = (spread([pair[side].user for pair in pairs]) for side in (0, 1))
+        system = (spread([pair[side].system for pair in pairs]) for side in (0, 1))
+        table.rows.append((name, *user, *system, spread(ratios)))
         drawn.append(statistics.fmean(ratios))
     ratios_of: dict[str, list[float]] = {"here": drawn, "paper: less than": [PAPER] * len(drawn)}
     table.picture = lambda path: bars(path, [row[0] for row in table.rows], ratios_of, "time with a capture / without")
     table.remarks.append(
-        f"User and system time of all processes, the recorder's included, and of the kernel's threads. {lab.recordings} pairs: means, "
+        f"Of all processes, the recorder's included, and of the kernel's threads. The ratio is of both times. {lab.recordings} pairs: means, "
         "in brackets the least and the greatest. Both runs of a pair are on a new ext4 of the same size, in memory. Every other pair "
         "begins with the capture, and a run before the first is not counted."
     )
     return table
 
 
-def measured(workload: Workload, pairs: int) -> list[tuple[float, float]]:
-    """Processor time without and with a capture, in seconds, of each pair of runs; which of them is first alternates."""
+class Times(NamedTuple):
+    """Processor time in seconds."""
+
+    user: float
+    system: float
+
+    @property
+    def total(self) -> float:
+        """Of both kinds."""
+        return self.user + self.system
+
+    def since(self, before: Times) -> Times:
+        """What came on top."""
+        return Times(self.user - before.user, self.system - before.system)
+
+
+def measured(workload: Workload, pairs: int) -> list[tuple[Times, Times]]:
+    """Processor time without and with a capture of each pair of runs; which of them is first alternates."""
     # What the first run finds or makes for all, as unpacked sources, the page cache and compiled code, is counted for none.
     seconds(workload, capture=False)
     found = []
@@ -76,7 +96,7 @@ def measured(workload: Workload, pairs: int) -> list[tuple[float, float]]:
     return found
 
 
-def seconds(workload: Workload, *, capture: bool) -> float:
+def seconds(workload: Workload, *, capture: bool) -> Times:
     """Processor time of the workload's command."""
     with tempfile.TemporaryDirectory(prefix="pcstream-") as kept, file_system(workload.size) as directory:
         words = [word.replace("{}", directory) for word in workload.words(1, Path(kept))]
@@ -87,7 +107,7 @@ def seconds(workload: Workload, *, capture: bool) -> float:
         if code not in (0, LOSSES if capture else 0):
             raise RecordError(f"{workload.name} ended with {code}: {said.strip()}")
         subprocess.run(["sync", "--file-system", directory], check=True)
-        return processor_seconds() - before
+        return processor_seconds().since(before)
 
 
 def run(command: list[str], directory: str) -> tuple[int, str]:
@@ -127,20 +147,21 @@ def file_system(size: str) -> Iterator[str]:
                 subprocess.run(["umount", directory], check=True)
 
 
-def processor_seconds() -> float:
-    """User and system time so far of this process's children that have ended, and of the kernel's threads."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return children.ru_utime + children.ru_stime + kernel_seconds()
+def processor_seconds() -> Times:
+    """So far, of this process's children that have ended, and of the kernel's threads."""
+    children, kernel = resource.getrusage(resource.RUSAGE_CHILDREN), kernel_seconds()
+    return Times(children.ru_utime + kernel.user, children.ru_stime + kernel.system)
 
 
-def kernel_seconds() -> float:
-    """User and system time so far of the kernel's threads."""
-    ticks = 0
+def kernel_seconds() -> Times:
+    """So far, of the kernel's threads."""
+    user, system = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             words = stat.read_text().rpartition(")")[2].split()
         except OSError:  # It has just ended.
             continue
         if words[1] == KTHREADD:
-            ticks += int(words[11]) + int(words[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+            user, system = user + int(words[11]), system + int(words[12])
+    ticks = os.sysconf("SC_CLK_TCK")
+    return Times(user / ticks, system / ticks)

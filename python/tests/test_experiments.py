@@ -425,6 +425,7 @@ def test_neither_run_of_a_pair_is_always_first(experiments: Any, monkeypatch: py
     monkeypatch.setattr(cpu, "seconds", seconds)
     assert cpu.measured(None, 3) == [(2, 3), (5, 4), (6, 7)]
     assert calls == [False, False, True, True, False, False, True]
+    assert cpu.Times(5, 3).since(cpu.Times(2, 1)) == (3, 2) and cpu.Times(3, 2).total == 5
 
 
 def test_root_processor_time_of_a_capture(experiments: Any, lab: Any, recorder: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,8 +436,8 @@ def test_root_processor_time_of_a_capture(experiments: Any, lab: Any, recorder: 
     lab.workloads = {"writes": make("writes", "", ("dd", "if=/dev/zero", "of={}/f", "bs=4k", "count=64"), "64M", 0, ())}
     lab.workloads["fails"] = make("fails", "", ("true",), "64M", 0, ("no-such-program",))
     table = cpu.make(lab)
-    ((name, _, captured, _),) = table.rows
-    assert name == "writes" and float(captured) > 0
+    ((name, _, user, _, system, _),) = table.rows
+    assert name == "writes" and float(user) + float(system) > 0
     assert "no-such-program" in lab.left_out["fails"]
     lab.workloads["fails"] = make("fails", "", ("false",), "64M", 0, ())
     with pytest.raises(pc.RecordError, match="fails ended with 1"):
