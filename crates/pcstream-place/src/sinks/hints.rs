@@ -8,7 +8,8 @@
 //! end, if it still is what was set, also what one that was killed had set (see [`super::given`]). No descriptor stays open, so the
 //! file system can be unmounted at any time.
 //!
-//! Known weaknesses: to open a file for reading breaks a write lease (Samba), and watchers of files see it. Until the holder of the
+//! Known weaknesses: a program that sets the hint that this sink gave before is not noticed, so that its hint counts as the
+//! sink's. To open a file for reading breaks a write lease (Samba), and watchers of files see it. Until the holder of the
 //! lease has let go, the file cannot be opened. What is given is noted before it is set: if this process is killed in between while
 //! it overrides hints, the hint that it gave before is taken for the program's, and stays.
 
