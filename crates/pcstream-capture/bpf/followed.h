@@ -74,14 +74,4 @@ static __always_inline bool is_outside(struct inode *inode)
 	return true;
 }
 
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
-{
-	/* Threads, too: one that becomes another program (exec) takes the place of the leader. */
-	if (bpf_task_storage_get(&followed_processes, parent->group_leader, 0, 0) &&
-	    !bpf_task_storage_get(&followed_processes, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
-		count(LOST_TASK_STORAGE);
-	return 0;
-}
-
 #endif

@@ -171,19 +171,6 @@ static __always_inline struct task_cache *cache_of(struct task_struct *task)
 #define CLEANS 1
 #define FLUSHES 2
 
-/* Tasks that do something for others now, at most. */
-u32 busy_for_others = 0;
-
-static __always_inline u32 for_others(struct task_struct *task)
-{
-	struct task_cache *cache;
-
-	if (!busy_for_others)
-		return 0;
-	cache = bpf_task_storage_get(&tasks, task, 0, 0);
-	return cache ? cache->for_others : 0;
-}
-
 /* Call-frame rules, put there by user space for the addresses that are on call paths. */
 MAP(rules, HASH, 65536, struct module_offset, struct unwind_rule);
 
