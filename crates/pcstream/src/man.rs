@@ -2,13 +2,15 @@
 //!
 //! What `clap_mangen` puts into one section EXTRA (`after_help`) becomes sections of their own: a paragraph that begins with
 //! a heading such as `Examples:` is a section, with its indented lines as they are; other paragraphs are NOTES.
+//!
+//! Many commands simulate, and take the flags of `simulate`. Only its own page describes them; the others name them.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::{Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
@@ -26,6 +28,10 @@ const FILES: [(&str, &str); 2] = [
     ),
     ("/etc/pcstream.toml", "The machine's defaults of flags."),
 ];
+
+/// The command whose page describes flags that others take, too, and their headings.
+const DESCRIBES: &str = "simulate";
+const SHARED: [&str; 3] = ["Schemes", "Device", "Timing"];
 
 /// `pcstream man`: the main page on stdout, or all pages into a directory.
 pub fn man(output: Option<&Path>) -> Result<Status, Failure> {
@@ -54,8 +60,10 @@ fn name(command: &Command) -> &str {
 
 fn page(root: &Command, command: &Command) -> io::Result<Vec<u8>> {
     let version = format!("pcstream {}", root.get_version().unwrap_or_default());
+    let shared: Vec<&Arg> = shared(root, command).collect();
+    let own = shared.iter().fold(command.clone(), |own, arg| own.mut_arg(arg.get_id(), |arg| arg.hide(true)));
     // The short version is enough: the page has it in its foot.
-    let man = Man::new(command.clone()).title(name(command).to_uppercase()).source(version).manual(MANUAL);
+    let man = Man::new(own).title(name(command).to_uppercase()).source(version).manual(MANUAL);
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -64,6 +72,7 @@ fn page(root: &Command, command: &Command) -> io::Result<Vec<u8>> {
     if command.get_arguments().any(|arg| !arg.is_hide_set()) {
         man.render_options_section(&mut page)?;
     }
+    described_elsewhere(root, &shared).to_writer(&mut page)?;
     if command.has_subcommands() {
         man.render_subcommands_section(&mut page)?;
     }
@@ -81,6 +90,34 @@ fn page(root: &Command, command: &Command) -> io::Result<Vec<u8>> {
     see_also(&mut rest, root, command);
     rest.to_writer(&mut page)?;
     Ok(page)
+}
+
+/// Flags that the page of `simulate` describes in the same words.
+fn shared<'a>(root: &'a Command, command: &'a Command) -> impl Iterator<Item = &'a Arg> {
+    let simulate = root.find_subcommand(DESCRIBES).filter(|simulate| name(simulate) != name(command));
+    let of_simulate: Vec<&Arg> = simulate.into_iter().flat_map(Command::get_arguments).collect();
+    let words = |arg: &Arg| {
+        let help = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string);
+        (arg.get_id().clone(), help, arg.get_default_values().to_vec())
+    };
+    command.get_arguments().filter(move |arg| {
+        let is_shared = arg.get_help_heading().is_some_and(|heading| SHARED.contains(&heading));
+        is_shared && !arg.is_hide_set() && of_simulate.iter().any(|other| words(other) == words(arg))
+    })
+}
+
+/// The names of these flags, and where they are described.
+fn described_elsewhere(root: &Command, flags: &[&Arg]) -> Roff {
+    let mut roff = Roff::default();
+    let Some(simulate) = root.find_subcommand(DESCRIBES).filter(|_| !flags.is_empty()) else { return roff };
+    roff.control("SH", ["FLAGS OF THE SIMULATION"]);
+    let mut words = vec![roman("Described in "), bold(name(simulate)), roman("(1): ")];
+    for (at, flag) in flags.iter().filter_map(|flag| flag.get_long()).enumerate() {
+        words.extend([roman(if at == 0 { "" } else { ", " }), bold(format!("--{flag}"))]);
+    }
+    words.push(roman("."));
+    roff.text(words);
+    roff
 }
 
 /// What `--help` shows as usage: `clap_mangen` lists every flag, without values.
@@ -192,6 +229,24 @@ mod tests {
     fn the_synopsis_is_the_usage() {
         let simulate = pages().into_iter().find(|(name, _)| name == "pcstream-simulate").unwrap().1;
         assert!(simulate.contains(".SH SYNOPSIS\npcstream simulate [OPTIONS] <TRACE>\n.br\n"), "{simulate}");
+    }
+
+    /// `--gc` means the same everywhere, and is described once.
+    #[test]
+    fn flags_of_simulate_are_described_on_its_page_alone() {
+        let described = |text: &str| text.contains("\n\\fB\\-\\-gc\\fR");
+        for (name, text) in pages() {
+            let is_named = text.contains(".SH \"FLAGS OF THE SIMULATION\"") && text.contains("\\-\\-gc");
+            match name.as_str() {
+                "pcstream-simulate" => assert!(described(&text) && !is_named, "{text}"),
+                "pcstream-run" | "pcstream-report" | "pcstream-compare" => {
+                    assert!(is_named && !described(&text), "{name}: {text}");
+                }
+                _ => {}
+            }
+            let lines = text.lines().filter(|line| line.starts_with(".TP")).count();
+            assert!(name == "pcstream-simulate" || lines < 50, "{name} describes {lines} flags");
+        }
     }
 
     #[test]
