@@ -49,7 +49,9 @@ impl ByContext for PcStreamPlus {
     }
 
     fn by_lifetime(&self) -> Vec<Stream> {
-        self.clustering.by_lifetime()
+        let streams = self.clustering.by_lifetime();
+        // A single one is S0: nothing is kept apart, and nothing lives longer than something else.
+        if streams.len() > 1 { streams } else { Vec::new() }
     }
 
     fn load_table(&mut self, saved: &[u8], now: u64) -> Result<(), TableError> {
@@ -118,6 +120,16 @@ mod tests {
             let order = scheme.by_context().expect("by context").by_lifetime();
             assert_eq!(order, [known[0].stream, known[1].stream], "{streams}");
             assert_ne!(order[0], order[1], "{streams}");
+            let mut alone = self::scheme(streams);
+            for round in 0..1000 {
+                let event = Event { context: ContextId(1), ..write(round % 100, 1) };
+                alone.place(&event, round, &tables, &mut Vec::new());
+            }
+            let alone = alone.by_context().expect("by context");
+            assert_eq!(
+                (alone.of(ContextId(1), &tables).stream, alone.by_lifetime()),
+                (Stream::DEFAULT, Vec::new())
+            );
             assert!((50..200).contains(&known[0].lifetime_pages.expect("known")), "{known:?}");
             assert!((15_000..60_000).contains(&known[1].lifetime_pages.expect("known")), "{known:?}");
             assert_eq!(known[2], ContextStream::default(), "nothing is known of it");
