@@ -51,9 +51,18 @@ pub enum FitError<E: Error> {
     Memory {
         /// How much would be.
         not_enough: NotEnough,
-        /// Whether a device without the pages that the trace never writes would take less.
-        packs: bool,
+        /// Which smaller device would take less; `None`: that of all pages that the trace writes is as small as can be.
+        smaller: Option<Smaller>,
     },
+}
+
+/// A device that takes less memory than the one that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Smaller {
+    /// Without the pages that the trace never writes.
+    Packed,
+    /// With less than the capacity that was given.
+    Capacity,
 }
 
 impl<E: Error> From<ReplayError> for FitError<E> {
@@ -143,6 +152,11 @@ impl<F: FrontEnd> Fit<F> {
         self.settings.pack.is_none() && self.capacity.is_none() && meta.totals.host_pages < meta.device.pages
     }
 
+    fn smaller(&self) -> Option<Smaller> {
+        let given = self.capacity.map(|_| Smaller::Capacity);
+        self.packs().then_some(Smaller::Packed).or(given)
+    }
+
     /// The trace's batches, changed.
     pub fn batches(&self) -> impl Iterator<Item = Result<Batch, F::ReadError>> + Send {
         let space = self.space.as_ref();
@@ -197,9 +211,9 @@ impl<F: FrontEnd> Fit<F> {
             let touched = Touched::new(&surveyed.used.written, prefill, self.front.meta().totals.host_pages);
             footprint = of(Some(&touched)).map_err(|error| self.front.failure(error.into()))?;
         }
-        let lanes = footprint
-            .groups(available)
-            .map_err(|not_enough| self.front.failure(FitError::Memory { not_enough, packs: self.packs() }))?;
+        let lanes = footprint.groups(available).map_err(|not_enough| {
+            self.front.failure(FitError::Memory { not_enough, smaller: self.smaller() })
+        })?;
         Ok(Groups { lanes, density: footprint.density, total: footprint.total() })
     }
 

@@ -33,7 +33,7 @@ pub use checkpoints::Progress;
 pub use classes::Class;
 pub use device::Clock;
 pub use error::ReplayError;
-pub use fit::{Fit, FitError, FrontEnd};
+pub use fit::{Fit, FitError, FrontEnd, Smaller};
 pub use follower::{Follower, Placed};
 pub use groups::{Fitted, Groups};
 pub use lane::{InternalStreamResult, LaneResult, LaneSpec, StreamResult};

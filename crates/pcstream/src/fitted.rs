@@ -58,7 +58,7 @@ impl FrontEnd for Program<'_> {
         match error {
             FitError::Recorded(error) => passes::failure(error, self.reader),
             FitError::Space(error) => Failure::wrong_arguments(error),
-            FitError::Memory { not_enough, packs } => memory::not_enough(not_enough, packs),
+            FitError::Memory { not_enough, smaller } => memory::not_enough(not_enough, smaller),
         }
     }
 }

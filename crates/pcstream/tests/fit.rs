@@ -110,6 +110,11 @@ fn passes_change_no_result_and_too_little_memory_is_refused_with_the_numbers() {
         &["simulate", &trace, "--memory", "1M"],
         &["needs at least", "1.00 MiB are allowed", "--memory"],
     );
+    refuses(
+        1,
+        &["simulate", &trace, "--capacity", "4T", "--fill", "0.9", "--memory", "1M"],
+        &["needs at least", "or take a smaller --capacity"],
+    );
 }
 
 #[test]

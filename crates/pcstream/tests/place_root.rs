@@ -143,7 +143,7 @@ fn plus_context() {
     let disk = ext4();
     let mut bench = Bench::new(&disk);
     let arguments = ["--sink", "none", "--save-every", "100ms", "--scheme", "pcstream-plus-context"];
-    let mut run = |bench: &mut Bench<'_>| {
+    let run = |bench: &mut Bench<'_>| {
         let placer = bench.start(&arguments);
         bench.write();
         wait_for("all lifetimes", || bench.learned() == 3);

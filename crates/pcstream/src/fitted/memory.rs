@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use pcstream_replay::budget::NotEnough;
-use pcstream_replay::{Groups, Plan};
+use pcstream_replay::{Groups, Plan, Smaller};
 use pcstream_report::human::bytes;
 use pcstream_ssd::Density;
 use pcstream_ssd::request::RequestError;
@@ -26,9 +26,13 @@ pub fn not_enough_to_begin(NotEnough { needed, available }: NotEnough) -> Failur
 /// What takes less of everything than the device of a trace that writes little of it.
 const PACKED: &str = ", or --pack 0.9 for a device that is no larger than what the trace writes";
 
-/// Refuses a simulation; `packs` says whether a packed device would take less.
-pub fn not_enough(NotEnough { needed, available }: NotEnough, packs: bool) -> Failure {
-    let smaller = if packs { PACKED } else { "" };
+/// Refuses a simulation.
+pub fn not_enough(NotEnough { needed, available }: NotEnough, smaller: Option<Smaller>) -> Failure {
+    let smaller = match smaller {
+        Some(Smaller::Packed) => PACKED,
+        Some(Smaller::Capacity) => ", or take a smaller --capacity",
+        None => "",
+    };
     Failure::failed(anyhow!(
         "the simulation needs at least {} of memory, for one lane at a time, and {} are allowed (three \
          quarters of what is free, unless --memory says otherwise): free some, allow more with --memory{smaller}",
