@@ -2,10 +2,10 @@
 
 use std::fmt::Display;
 
-use pcstream_replay::ReplayError;
 use pcstream_replay::budget::NotEnough;
 use pcstream_replay::recorded::RecordedError;
 use pcstream_replay::space::SpaceError;
+use pcstream_replay::{ReplayError, Smaller};
 use pcstream_report::human::bytes;
 use pcstream_ssd::request::RequestError;
 use pcstream_trace::TraceError;
@@ -106,9 +106,13 @@ pub fn space(error: &SpaceError) -> PyErr {
     }
 }
 
-/// More memory would be needed. `packs`: a device without the pages that the trace never writes would take less.
-pub fn memory(NotEnough { needed, available }: NotEnough, packs: bool) -> PyErr {
-    let smaller = if packs { PACKED } else { "" };
+/// More memory would be needed.
+pub fn memory(NotEnough { needed, available }: NotEnough, smaller: Option<Smaller>) -> PyErr {
+    let smaller = match smaller {
+        Some(Smaller::Packed) => PACKED,
+        Some(Smaller::Capacity) => ", or take a device of less capacity",
+        None => "",
+    };
     let message = format!(
         "the simulation needs at least {} of memory, for one scheme at a time, and {} are allowed (three quarters of what is \
          free, unless memory says otherwise): free some, or allow more with memory={smaller}",

@@ -115,7 +115,7 @@ impl FrontEnd for Run<'_> {
         match error {
             FitError::Recorded(error) => errors::recorded(&error),
             FitError::Space(error) => errors::space(&error),
-            FitError::Memory { not_enough, packs } => errors::memory(not_enough, packs),
+            FitError::Memory { not_enough, smaller } => errors::memory(not_enough, smaller),
         }
     }
 }
