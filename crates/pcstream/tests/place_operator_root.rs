@@ -1,5 +1,5 @@
-//! `place` as an operator runs it: on a terminal that closes, with a table on a full disk, on the disk that is placed on or
-//! behind a link, on one of several mounts, and after a placer that was killed.
+//! `place` as an operator runs it: with another scheme, on a terminal that closes, with a table on a full disk, on the disk
+//! that is placed on or behind a link, on one of several mounts, and after a placer that was killed.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use common::{wait_for, wait_for_child};
 use disk::{Disk, succeed, text};
-use placer::{Bench, ext4, fill, result, said};
+use placer::{Bench, context, ext4, fill, result, said};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         common::test("place_writes_a_file_whole_after_a_signal", &needs, slow_file),
         common::test("place_begins_though_the_disk_of_its_table_is_full", &needs, full),
         common::test("top_beside_a_placer_says_whose_streams_it_shows", &needs, top_beside),
+        common::test("place_learns_by_pcstream_plus_context_and_goes_on", &needs, plus_context),
         common::test("place_saves_through_a_link", &needs, link),
         common::test("place_makes_no_directory_of_a_table_that_is_named", &needs, nowhere),
         common::test("place_refuses_a_link_of_another_user_in_a_shared_directory", &needs, link_of_another),
@@ -153,6 +154,35 @@ fn top_beside() {
     placer.signal("TERM");
     assert_eq!(placer.wait().status.code(), Some(0));
     assert!(!top());
+}
+
+/// Which streams it gives is for the model's tests; here what is learned comes from real writes, and outlives the run.
+fn plus_context() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let arguments = ["--sink", "none", "--save-every", "100ms", "--scheme", "pcstream-plus-context"];
+    let run = |bench: &mut Bench<'_>| {
+        let placer = bench.start(&arguments);
+        bench.write();
+        wait_for("all lifetimes", || bench.learned() == 3);
+        // The first of these may have begun before; what was written before the second is on the disk.
+        for _ in 0..2 {
+            let begun = bench.written("table");
+            wait_for("another flush", || bench.written("table") != begun);
+        }
+        bench.stop();
+        let result = placer.end();
+        fs::remove_file(bench.path("stop")).expect("it was there");
+        assert_eq!(result["scheme"], "pcstream-plus-context");
+        let about = |function: &str, key: &str| context(&result, function)[key].as_u64().expect("a number");
+        assert!(about("log_append", "lifetime_pages") < about("table_flush", "lifetime_pages"), "{result:#}");
+        about("table_flush", "samples")
+    };
+    let before = run(&mut bench);
+    assert!(run(&mut bench) > before);
+    let output = bench.place(&["--sink", "none"]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("'pcstream-plus-context', but 'pcstream' runs"), "{}", said(&output));
 }
 
 fn link() {

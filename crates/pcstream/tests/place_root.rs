@@ -38,7 +38,6 @@ fn main() -> ExitCode {
         common::test("place_says_what_it_would_do_and_does_nothing", &needs, dry_run),
         common::test("place_overrides_hints_of_programs_if_asked", &needs, overrides),
         common::test("place_begins_with_what_it_learned_before", &needs, table),
-        common::test("place_learns_by_pcstream_plus_context_and_goes_on", &needs, plus_context),
         common::test("place_reloads_and_tells_systemd", &needs, reload),
         common::test("place_takes_the_best_sink_and_says_why", &needs, falls_back),
         common::test("place_refuses_a_second_instance", &needs, second),
@@ -136,35 +135,6 @@ fn table() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("'pcstream', but 'pcstream-tree' runs"), "{}", said(&output));
     assert_eq!(fs::read(bench.path("t.table")).expect("it is there"), bytes);
-}
-
-/// Which streams it gives is for the model's tests; here what is learned comes from real writes, and outlives the run.
-fn plus_context() {
-    let disk = ext4();
-    let mut bench = Bench::new(&disk);
-    let arguments = ["--sink", "none", "--save-every", "100ms", "--scheme", "pcstream-plus-context"];
-    let run = |bench: &mut Bench<'_>| {
-        let placer = bench.start(&arguments);
-        bench.write();
-        wait_for("all lifetimes", || bench.learned() == 3);
-        // The first of these may have begun before; what was written before the second is on the disk.
-        for _ in 0..2 {
-            let begun = bench.written("table");
-            wait_for("another flush", || bench.written("table") != begun);
-        }
-        bench.stop();
-        let result = placer.end();
-        fs::remove_file(bench.path("stop")).expect("it was there");
-        assert_eq!(result["scheme"], "pcstream-plus-context");
-        let about = |function: &str, key: &str| context(&result, function)[key].as_u64().expect("a number");
-        assert!(about("log_append", "lifetime_pages") < about("table_flush", "lifetime_pages"), "{result:#}");
-        about("table_flush", "samples")
-    };
-    let before = run(&mut bench);
-    assert!(run(&mut bench) > before);
-    let output = bench.place(&["--sink", "none"]).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("'pcstream-plus-context', but 'pcstream' runs"), "{}", said(&output));
 }
 
 fn falls_back() {

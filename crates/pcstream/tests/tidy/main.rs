@@ -39,7 +39,7 @@ impl Source {
 const SKIPPED: [&str; 5] = ["target", "corpus", "data", "proptest-regressions", ".git"];
 /// The same, below the root.
 const SKIPPED_PATHS: [&str; 2] = ["bench/results", "experiments/out"];
-const TEXT: [&str; 6] = ["rs", "c", "h", "java", "md", "py"];
+const TEXT: [&str; 12] = ["rs", "c", "h", "java", "md", "py", "toml", "rules", "service", "css", "js", "sh"];
 
 /// All sources below a directory, and scripts without an extension.
 fn sources(root: &Path) -> Vec<Source> {
