@@ -1,7 +1,8 @@
 //! Files that are written beside another one and take its place, so that it is whole at any time.
 //!
 //! A kill leaves them there. Their names begin with a hash of the other's name, so that its next owner finds and removes them.
-//! Whoever makes or removes them holds a lock for that name: nobody else writes one meanwhile.
+//! Whoever writes or removes them holds a lock for that name: nobody else writes one meanwhile. One that is made without the
+//! lock, to see whether that is possible, may be removed by somebody else.
 
 use std::ffi::OsStr;
 use std::fs::Permissions;

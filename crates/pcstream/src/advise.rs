@@ -116,7 +116,7 @@ fn refuse_idle(args: &AdviseArgs) -> Result<(), Failure> {
     match args.scheme_options.set.iter().find(is_idle) {
         None => Ok(()),
         Some(setting) => Err(Failure::wrong_arguments(anyhow!(
-            "--set {}: advise takes parameters of {WITH_PARAMETERS} alone",
+            "--set {}: advise takes parameters of {WITH_PARAMETERS} alone; the other schemes that it simulates have their defaults",
             setting.text
         ))),
     }

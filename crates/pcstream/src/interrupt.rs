@@ -13,9 +13,9 @@ use pcstream_system::process::ignores;
 
 use crate::failure::Failure;
 
-/// Signals that ask to stop. What was started by `nohup` goes on when its terminal is gone.
-pub fn asking_to_stop() -> impl Iterator<Item = i32> {
-    let hang_up = !ignores(SIGHUP);
+/// Signals that ask to stop; SIGHUP also where it `reloads`. What was started by `nohup` goes on when its terminal is gone.
+pub fn asking_to_stop(reloads: bool) -> impl Iterator<Item = i32> {
+    let hang_up = reloads || !ignores(SIGHUP);
     [SIGINT, SIGTERM, SIGQUIT].into_iter().chain(hang_up.then_some(SIGHUP))
 }
 
@@ -27,7 +27,7 @@ impl Interrupt {
     /// From now on the signals are noted instead of ending the program.
     pub fn watch() -> anyhow::Result<Interrupt> {
         let (signal_number, came) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        for signal in asking_to_stop() {
+        for signal in asking_to_stop(false) {
             // In this order, or the first signal would count as the second.
             flag::register_conditional_default(signal, came.clone())
                 .and_then(|_| flag::register(signal, came.clone()))

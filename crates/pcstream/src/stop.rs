@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pcstream_capture::capture::CaptureError;
-use pcstream_system::process;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, asking_to_stop};
 use crate::ui::Ui;
 
 /// After a signal, the time that whoever reads the output has to take the rest of it.
@@ -83,9 +82,7 @@ impl StopSignals {
         };
         let (count, first) = (stop.count.clone(), stop.first.clone());
         let (last, released) = (stop.last.clone(), stop.released.clone());
-        // What was started by `nohup` goes on when its terminal is gone.
-        let hang_up = (reload.is_some() || !process::ignores(SIGHUP)).then_some(SIGHUP);
-        let asked = [SIGINT, SIGTERM, SIGQUIT].into_iter().chain(hang_up);
+        let asked = asking_to_stop(reload.is_some());
         let mut signals = Signals::new(asked).context("cannot catch signals")?;
         let catch = move || {
             for signal in signals.forever() {
